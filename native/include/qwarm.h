@@ -90,19 +90,27 @@ typedef enum qw_phase {
     QW_DECODE = 1   /* GEMV and the recurrent delta rule, one token after another */
 } qw_phase;
 
+/* Tokens to run, and what to keep of the run. */
+typedef struct qw_batch {
+    const int32_t *tokens;
+    size_t n_tokens;
+    qw_phase phase;
+    float *logits;   /* n_logits rows of n_vocab: those of the last n_logits tokens */
+    size_t n_logits;
+    float *hidden;   /* NULL, or the residual stream [n_layers + 1][n_tokens][n_hidden]: what enters each layer, then the final norm's output */
+    const size_t *marks; /* increasing positions in (position, position + n_tokens] to take snapshots at; prefill only */
+    size_t n_marks;
+    qw_snapshot **snapshots; /* [n_marks], written on success; the caller's to free */
+} qw_batch;
+
 /*
- * Run n_tokens more tokens.  logits, if not NULL, receives n_logits rows of n_vocab floats,
- * those of the last n_logits tokens.  hidden, if not NULL, receives the residual stream
- * [n_layers + 1][n_tokens][n_hidden]: what enters each layer, then the final norm's output.
- *
- * A token's result depends on the tokens before it, on the phase, and on the positions at
- * which earlier QW_PREFILL calls ended where those are not multiples of 16; never on the
- * number of threads or on how many tokens came in one call.
- * All checks and all memory come first: on failure the position has not moved, except for
- * QW_ERR_NUMERIC, after which the session must be reset or loaded.
+ * Run more tokens.  A token's result depends on the tokens before it, on the phase, and on the positions of marks
+ * and of earlier prefills' ends that are not multiples of 16; never on the number of threads or on how many tokens
+ * came in one call.
+ * All checks and all memory come first: on failure the position has not moved, except for QW_ERR_NUMERIC, after
+ * which the session must be reset or loaded.
  */
-qw_status qw_session_eval(qw_session *session, const int32_t *tokens, size_t n_tokens, qw_phase phase,
-                          float *logits, size_t n_logits, float *hidden);
+qw_status qw_session_eval(qw_session *session, const qw_batch *batch);
 
 size_t qw_session_position(const qw_session *session);
 void qw_session_reset(qw_session *session); /* position 0, as new */

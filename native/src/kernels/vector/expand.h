@@ -1,0 +1,64 @@
+/*
+ * P8 expanders built on the unpackers.  The including file provides, for its panel layout,
+ *
+ *     QW_STORE_COLS                                      columns stored together, a divisor of 64
+ *     store_columns(panel, column, q)                    int8 q[QW_STORE_COLS][256] from that column on
+ *     store_scales(scale, column, s)                     their scales
+ *     round_unpacked, round_floats                       round.h's, or its own
+ *
+ * and then says QW_DEFINE_EXPAND(q4_k) or QW_DEFINE_EXPAND_FLOATS(f16) per type.
+ */
+#ifndef QW_EXPAND_H
+#define QW_EXPAND_H
+
+#include "quant_table.h"
+#include "unpack.h"
+
+QW_INLINE void expand_blocks(qw_unpack *unpack, qw_range range, QW_EXPAND_ARGS) {
+    const char *block = w;
+    qw_unpacked u;
+    if (n_k < QW_BLOCK_K)
+        memset(&u, 0, sizeof u);
+    for (size_t column = 0; column < QW_PANEL_COLS; column += QW_STORE_COLS) {
+        int8_t q[QW_STORE_COLS][QW_BLOCK_K] __attribute__((aligned(64)));
+        float s[QW_STORE_COLS];
+        for (size_t i = 0; i < QW_STORE_COLS; i++, block += col_bytes)
+            if (column + i < n_cols) {
+                unpack(block, n_k, &u);
+                s[i] = round_unpacked(&u, range, q[i]);
+            } else {
+                memset(q[i], 0, QW_BLOCK_K);
+                s[i] = 0;
+            }
+        store_columns(panel, column, q);
+        store_scales(scale, column, s);
+    }
+}
+
+QW_INLINE void expand_floats(qw_unpack_floats *unpack, QW_EXPAND_ARGS) {
+    const char *values = w;
+    for (size_t column = 0; column < QW_PANEL_COLS; column += QW_STORE_COLS) {
+        int8_t q[QW_STORE_COLS][QW_BLOCK_K] __attribute__((aligned(64)));
+        float s[QW_STORE_COLS];
+        for (size_t i = 0; i < QW_STORE_COLS; i++, values += col_bytes) {
+            float x[QW_BLOCK_K] = {0};
+            if (column + i < n_cols)
+                unpack(values, n_k, x);
+            s[i] = round_floats(x, QW_BLOCK_K, q[i]);
+        }
+        store_columns(panel, column, q);
+        store_scales(scale, column, s);
+    }
+}
+
+#define QW_DEFINE_EXPAND(name)                                                                                     \
+    void QW_NAME(expand_##name)(QW_EXPAND_ARGS) {                                                                  \
+        expand_blocks(unpack_##name, range_##name, w, col_bytes, n_cols, n_k, panel, scale);                       \
+    }
+
+#define QW_DEFINE_EXPAND_FLOATS(name)                                                                              \
+    void QW_NAME(expand_##name)(QW_EXPAND_ARGS) {                                                                  \
+        expand_floats(unpack_##name, w, col_bytes, n_cols, n_k, panel, scale);                                     \
+    }
+
+#endif

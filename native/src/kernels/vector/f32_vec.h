@@ -1,0 +1,160 @@
+/*
+ * One f32 vector of QW_VL lanes and what the kernels do with it.
+ *
+ * vf_fma() names the fused instruction where the compiler could choose which of two products to
+ * fuse: a sum must round alike wherever it is written.
+ */
+#ifndef QW_F32_VEC_H
+#define QW_F32_VEC_H
+
+#include <string.h>
+
+#if defined(__aarch64__)
+#include <arm_neon.h>
+#else
+#include <immintrin.h>
+#endif
+
+#include "f32_table.h"
+
+typedef float vf __attribute__((vector_size(4 * QW_VL)));
+typedef int32_t vi __attribute__((vector_size(4 * QW_VL)));
+typedef float vf_unaligned __attribute__((vector_size(4 * QW_VL), aligned(4), may_alias));
+
+QW_INLINE vf vf_load(const float *p) {
+    return *(const vf_unaligned *)p;
+}
+
+QW_INLINE void vf_store(float *p, vf x) {
+    *(vf_unaligned *)p = x;
+}
+
+/* The first n <= QW_VL lanes; the others are zeros.  With a constant n these are vf_load and vf_store. */
+QW_INLINE vf vf_load_n(const float *p, size_t n) {
+    vf x = {0};
+
+    memcpy(&x, p, 4 * n);
+    return x;
+}
+
+QW_INLINE void vf_store_n(float *p, vf x, size_t n) {
+    memcpy(p, &x, 4 * n);
+}
+
+#if defined(__aarch64__)
+
+QW_INLINE vf vf_splat(float x) {
+    return vdupq_n_f32(x);
+}
+
+/* a * b + c, rounded once. */
+QW_INLINE vf vf_fma(vf a, vf b, vf c) {
+    return vfmaq_f32(c, a, b);
+}
+
+/* A NaN in x comes through. */
+QW_INLINE vf vf_max(vf x, float least) {
+    return vmaxq_f32(x, vdupq_n_f32(least));
+}
+
+QW_INLINE vf vf_min(vf x, float most) {
+    return vminq_f32(x, vdupq_n_f32(most));
+}
+
+/* 1 / x for 2^-126 < x < 2^126: an estimate and two Newton steps, cheaper than a division here. */
+QW_INLINE vf vf_reciprocal(vf x) {
+    vf y = vrecpeq_f32(x);
+
+    y *= vrecpsq_f32(x, y);
+    return y * vrecpsq_f32(x, y);
+}
+
+#elif QW_VL == 16
+
+QW_INLINE vf vf_splat(float x) {
+    return _mm512_set1_ps(x);
+}
+
+QW_INLINE vf vf_fma(vf a, vf b, vf c) {
+    return _mm512_fmadd_ps(a, b, c);
+}
+
+QW_INLINE vf vf_max(vf x, float least) {
+    return _mm512_max_ps(vf_splat(least), x);
+}
+
+QW_INLINE vf vf_min(vf x, float most) {
+    return _mm512_min_ps(vf_splat(most), x);
+}
+
+QW_INLINE vf vf_reciprocal(vf x) {
+    return 1 / x;
+}
+
+#else
+
+QW_INLINE vf vf_splat(float x) {
+    return _mm256_set1_ps(x);
+}
+
+QW_INLINE vf vf_fma(vf a, vf b, vf c) {
+    return _mm256_fmadd_ps(a, b, c);
+}
+
+QW_INLINE vf vf_max(vf x, float least) {
+    return _mm256_max_ps(vf_splat(least), x);
+}
+
+QW_INLINE vf vf_min(vf x, float most) {
+    return _mm256_min_ps(vf_splat(most), x);
+}
+
+QW_INLINE vf vf_reciprocal(vf x) {
+    return 1 / x;
+}
+
+#endif
+
+QW_INLINE float vf_sum(vf x) {
+    for (size_t half = QW_VL / 2; half; half /= 2)
+        for (size_t i = 0; i < half; i++)
+            x[i] += x[i + half];
+    return x[0];
+}
+
+/*
+ * e^x: 2^n * p(r), n = round(x / ln 2), |r| <= ln 2 / 2, within 3e-7.  Never inf, 0 below the smallest
+ * normal number, 1 at 0, NaN at NaN.  The magic constant rounds, and leaves n + 127 in the low bits.
+ */
+QW_INLINE vf vf_exp_within(vf x) { /* -87 <= x <= 88 */
+    const vf magic = vf_splat(12582912.0f + 127);
+    vf t = vf_fma(x, vf_splat(1.44269504f), magic);
+    vf r = vf_fma(t - magic, vf_splat(-0.693147182f), x);
+    vf p = vf_splat(8.29014461e-3f);
+
+    p = vf_fma(p, r, vf_splat(4.18988504e-2f));
+    p = vf_fma(p, r, vf_splat(1.66676447e-1f));
+    p = vf_fma(p, r, vf_splat(4.99991417e-1f));
+    p = vf_fma(p, r, vf_splat(9.99999702e-1f));
+    p = vf_fma(p, r, vf_splat(1));
+    return p * (vf)((vi)t << 23);
+}
+
+QW_INLINE vf vf_exp(vf x) {
+    const vf least = vf_splat(-87.3f);
+
+    return (vf)((vi)vf_exp_within(vf_min(x, 88)) & ~(x < least));
+}
+
+/* 1 / (1 + e^-x), within 5e-7; never 0 or inf. */
+QW_INLINE vf vf_sigmoid(vf x) {
+    return vf_reciprocal(1 + vf_exp_within(-vf_min(vf_max(x, -87), 87)));
+}
+
+/* x sigmoid(x); x clamped at -87, where the result has long been 0 to f32's precision. */
+QW_INLINE vf vf_silu(vf x) {
+    x = vf_max(x, -87);
+    return x * vf_reciprocal(1 + vf_exp_within(-vf_min(x, 87)));
+}
+
+#endif

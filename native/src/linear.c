@@ -1,0 +1,198 @@
+/*
+ * Products of activation rows with weight matrices.
+ *
+ * The unit of work is one panel: QW_PANEL_COLS columns of one matrix, all rows.  A panel's expanded weights stay
+ * in the first-level cache while every row block passes over them, and its results in the second-level cache.
+ */
+#include "linear.h"
+
+#include <string.h>
+
+typedef struct {
+    qw_model *m;
+    qw_math math;
+    size_t first, n_rows, n_k;
+    qw_row_source fill;
+    const void *source;
+} input_job;
+
+static size_t padded_k(size_t n_k) {
+    return qw_round_up(n_k, QW_BLOCK_K);
+}
+
+static size_t smaller(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+/* --- activation rows --- */
+
+static void quantize_rows(const input_job *job, size_t block, const float *rows, size_t n_rows) {
+    const qw_kernels *k = job->m->kernels;
+    qw_input *in = &job->m->work.input;
+    for (size_t kb = 0; kb * QW_BLOCK_K < job->n_k; kb++) {
+        size_t number = kb * in->n_row_blocks + block;
+        size_t n_k = smaller(QW_BLOCK_K, job->n_k - kb * QW_BLOCK_K);
+        k->quantize_block(rows + kb * QW_BLOCK_K, job->n_k, n_rows, n_k, in->q + number * k->act_block_bytes,
+                          in->meta + number * QW_ACT_META);
+    }
+}
+
+static void quantize_row(const input_job *job, size_t row) {
+    qw_input *in = &job->m->work.input;
+    size_t n = padded_k(job->n_k), groups = n / QW_ACT_GROUP;
+    job->m->kernels->quantize_row(in->x + row * job->n_k, job->n_k, in->q + row * n, in->d + row * groups,
+                                  in->sum + row * groups);
+}
+
+static void input_block(void *argument, size_t unit, size_t thread) {
+    const input_job *job = argument;
+    size_t first = job->first + unit * QW_BLOCK_ROWS;
+    size_t n_rows = smaller(QW_BLOCK_ROWS, job->n_rows - first);
+    float *rows = job->math == QW_MATH_P8 ? qw_thread_scratch(job->m, thread) : job->m->work.input.x + first * job->n_k;
+
+    for (size_t r = 0; r < n_rows; r++) {
+        job->fill(job->source, first + r, rows + r * job->n_k);
+        if (job->math == QW_MATH_GEMV)
+            quantize_row(job, first + r);
+    }
+    if (job->math == QW_MATH_P8)
+        quantize_rows(job, first / QW_BLOCK_ROWS, rows, n_rows);
+}
+
+void qw_linear_input(qw_model *m, qw_math math, size_t first, size_t n_rows, size_t n_k, qw_row_source fill,
+                     const void *source) {
+    m->work.input.n_k = n_k;
+    m->work.input.n_row_blocks = (n_rows + QW_BLOCK_ROWS - 1) / QW_BLOCK_ROWS;
+    input_job job = {m, math, first, n_rows, n_k, fill, source};
+    qw_pool_run(m->pool, input_block, &job, (n_rows - first + QW_BLOCK_ROWS - 1) / QW_BLOCK_ROWS);
+}
+
+/* --- one panel of one matrix: results [n_rows - first][QW_PANEL_COLS] in `tiles` --- */
+
+typedef struct {
+    const qw_matrix *weight;
+    size_t column, n_cols;
+    size_t first, n_rows;
+} panel;
+
+typedef struct {
+    int8_t weights[QW_PANEL_BYTES];
+    float scale[QW_PANEL_SCALES];
+    float rows[2][QW_TILE]; /* one row block, untiled: gate and up */
+    float tiles[];          /* 2 x [QW_MAX_ROWS][QW_PANEL_COLS], or one dequantized column */
+} panel_scratch;
+
+static void multiply_p8(qw_model *m, const panel *p, panel_scratch *s, float *tiles) {
+    const qw_kernels *k = m->kernels;
+    const qw_matrix *w = p->weight;
+    const qw_input *in = &m->work.input;
+    const qw_type_info *type = qw_type_get(w->type);
+    size_t first_block = p->first / QW_BLOCK_ROWS, n_blocks = in->n_row_blocks - first_block;
+    size_t block_bytes = QW_BLOCK_K / type->block_values * type->block_bytes;
+    const uint8_t *data = w->data + p->column * w->col_bytes;
+
+    for (size_t kb = 0; kb * QW_BLOCK_K < w->n_k; kb++) {
+        size_t number = kb * in->n_row_blocks + first_block;
+        k->expand[w->type](data + kb * block_bytes, w->col_bytes, p->n_cols, smaller(QW_BLOCK_K, w->n_k - kb * QW_BLOCK_K),
+                           s->weights, s->scale);
+        k->gemm_i8(in->q + number * k->act_block_bytes, in->meta + number * QW_ACT_META, n_blocks, s->weights, s->scale,
+                   tiles, kb == 0);
+    }
+}
+
+static void multiply_gemv(qw_model *m, const panel *p, float *tiles) {
+    const qw_input *in = &m->work.input;
+    size_t n = padded_k(in->n_k), groups = n / QW_ACT_GROUP;
+    qw_gemv_row rows[QW_GEMV_ROWS];
+    for (size_t r = 0; r < p->n_rows; r++)
+        rows[r] = (qw_gemv_row){in->x + r * in->n_k, in->q + r * n, in->d + r * groups, in->sum + r * groups};
+    m->kernels->gemv[p->weight->type](p->weight->data + p->column * p->weight->col_bytes, p->weight->col_bytes, p->n_cols,
+                                      p->weight->n_k, rows, p->n_rows, tiles, QW_PANEL_COLS);
+}
+
+static void multiply_exact(qw_model *m, const panel *p, float *column, float *tiles) {
+    const qw_matrix *w = p->weight;
+    for (size_t c = 0; c < p->n_cols; c++) {
+        qw_dequantize_row(w->type, w->data + (p->column + c) * w->col_bytes, w->n_k, column);
+        for (size_t row = p->first; row < p->n_rows; row++)
+            tiles[(row - p->first) * QW_PANEL_COLS + c] =
+                m->kernels->dot_f32(m->work.input.x + row * w->n_k, column, w->n_k);
+    }
+}
+
+/* --- the job: panels of all products, in order --- */
+
+typedef struct {
+    qw_model *m;
+    qw_math math;
+    size_t n_rows;
+    const qw_product *products;
+    size_t n_products;
+} multiply_job;
+
+static void store_rows(const multiply_job *job, const qw_product *p, size_t column, size_t n_cols, size_t first,
+                       size_t n_rows, const float *rows, const float *up) {
+    const qw_kernels *k = job->m->kernels;
+    for (size_t r = 0; r < n_rows; r++) {
+        float *y = p->y + (first + r) * p->ld + column;
+        const float *x = rows + r * QW_PANEL_COLS;
+        if (up)
+            k->silu_mul(x, up + r * QW_PANEL_COLS, n_cols, y);
+        else if (p->add)
+            k->add(x, n_cols, y);
+        else
+            memcpy(y, x, n_cols * sizeof *y);
+    }
+}
+
+static void multiply_panel(void *argument, size_t unit, size_t thread) {
+    const multiply_job *job = argument;
+    const qw_product *p = job->products;
+    for (size_t panels; unit >= (panels = (p->weight->n_cols + QW_PANEL_COLS - 1) / QW_PANEL_COLS); p++)
+        unit -= panels;
+    size_t column = unit * QW_PANEL_COLS;
+    size_t n_cols = smaller(QW_PANEL_COLS, p->weight->n_cols - column);
+
+    panel_scratch *s = qw_thread_scratch(job->m, thread);
+    const qw_matrix *weights[] = {p->weight, p->up};
+    float *tiles[] = {s->tiles, s->tiles + QW_MAX_ROWS * QW_PANEL_COLS};
+    size_t n_weights = p->up ? 2 : 1;
+    for (size_t i = 0; i < n_weights; i++) {
+        panel one = {weights[i], column, n_cols, p->first, job->n_rows};
+        if (job->math == QW_MATH_P8)
+            multiply_p8(job->m, &one, s, tiles[i]);
+        else if (job->math == QW_MATH_GEMV)
+            multiply_gemv(job->m, &one, tiles[i]);
+        else
+            multiply_exact(job->m, &one, s->tiles + 2 * QW_MAX_ROWS * QW_PANEL_COLS, tiles[i]);
+    }
+    for (size_t first = p->first; first < job->n_rows; first += QW_BLOCK_ROWS) {
+        const float *rows[2] = {0};
+        for (size_t i = 0; i < n_weights; i++) {
+            const float *tile = tiles[i] + (first - p->first) * QW_PANEL_COLS;
+            rows[i] = tile;
+            if (job->math == QW_MATH_P8) {
+                job->m->kernels->untile(tile, s->rows[i]);
+                rows[i] = s->rows[i];
+            }
+        }
+        store_rows(job, p, column, n_cols, first, smaller(QW_BLOCK_ROWS, job->n_rows - first), rows[0], rows[1]);
+    }
+}
+
+void qw_linear_multiply(qw_model *m, qw_math math, size_t n_rows, const qw_product *products, size_t n_products) {
+    multiply_job job = {m, math, n_rows, products, n_products};
+    size_t n_units = 0;
+    uint64_t *counter = math == QW_MATH_GEMV ? &m->work.gemv_rows : &m->work.gemm_rows;
+    for (size_t i = 0; i < n_products; i++) {
+        n_units += (products[i].weight->n_cols + QW_PANEL_COLS - 1) / QW_PANEL_COLS;
+        *counter += (n_rows - products[i].first) * (products[i].up ? 2 : 1);
+    }
+    qw_pool_run(m->pool, multiply_panel, &job, n_units);
+}
+
+size_t qw_linear_scratch_bytes(const qw_model *m) {
+    size_t multiply = sizeof(panel_scratch) + (2 * QW_MAX_ROWS * QW_PANEL_COLS + m->max_k) * sizeof(float);
+    size_t input = QW_BLOCK_ROWS * m->max_k * sizeof(float);
+    return multiply > input ? multiply : input;
+}
