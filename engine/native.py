@@ -92,6 +92,7 @@ class Model:
         self.isa: str = ffi.string(lib.qw_model_isa(self._handle)).decode()
         self.gemm: str = ffi.string(lib.qw_model_gemm(self._handle)).decode()
         self.state_bytes: int = lib.qw_model_state_bytes(self._handle)
+        self.workspace_bytes: int = lib.qw_model_workspace_bytes(self._handle)
         self.kv_token_bytes: int = lib.qw_model_kv_token_bytes(self._handle)
 
 

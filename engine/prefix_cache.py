@@ -114,7 +114,7 @@ class PrefixCache:
             return entry.origin
         if entry.kind in (Kind.ANCHOR, Kind.TURN_ANCHOR):
             anchors = [e for e in self._of(entry.conversation) if e.kind in (Kind.ANCHOR, Kind.TURN_ANCHOR)]
-            return "anchor" if entry is max(anchors, key=lambda e: e.used) else "turn_anchor"
+            return "anchor" if entry is anchors[-1] else "turn_anchor"
         names: dict[Kind, PrefillPath] = {Kind.BASE: "base", Kind.TIP: "extend", Kind.SPARE: "spare"}
         return names[entry.kind]
 
@@ -181,7 +181,7 @@ class PrefixCache:
         if kind in (Kind.ANCHOR, Kind.TURN_ANCHOR):
             self._drop(e for e in own if e.kind in (Kind.ANCHOR, Kind.SPARE))
         if kind == Kind.TURN_ANCHOR:
-            turns = sorted((e for e in own if e.kind == kind), key=lambda e: e.used)
+            turns = [e for e in own if e.kind == kind]  # oldest first, as made
             self._drop(turns[: max(0, len(turns) + 1 - _TURN_ANCHORS_KEPT)])
         self._add(kind, ids, snapshot, owner)
 

@@ -79,7 +79,7 @@ const char *qw_model_isa(const qw_model *model);  /* the kernel set in use */
 const char *qw_model_gemm(const qw_model *model); /* how prefill rows are multiplied: gemm_i8 or exact */
 size_t qw_model_state_bytes(const qw_model *model);       /* recurrent state of one position */
 size_t qw_model_kv_token_bytes(const qw_model *model);    /* attention rows of one token */
-size_t qw_model_session_bytes(const qw_model *model);     /* a session's own memory, KV pages apart */
+size_t qw_model_workspace_bytes(const qw_model *model);   /* buffers of one evaluation, taken at create */
 
 /* A timeline of tokens.  One thread at a time.  n_context: the most tokens it will ever hold. */
 qw_status qw_session_create(qw_session **out, const qw_model *model, size_t n_context);

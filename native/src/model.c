@@ -238,8 +238,8 @@ size_t qw_model_kv_token_bytes(const qw_model *m) {
     return m->n_attention * m->config.n_kv_heads * 2 * m->config.head_dim * m->kv_element_bytes;
 }
 
-size_t qw_model_session_bytes(const qw_model *m) {
-    return qw_model_state_bytes(m);
+size_t qw_model_workspace_bytes(const qw_model *m) {
+    return m->work.arena_bytes;
 }
 
 qw_status qw_dequantize(uint32_t type, const void *blocks, size_t n, float *out) {

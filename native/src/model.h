@@ -58,6 +58,7 @@ typedef struct qw_workspace {
     uint8_t *scratch; /* per thread */
     size_t scratch_bytes;
     void *arena;
+    size_t arena_bytes;
 } qw_workspace;
 
 struct qw_model {

@@ -59,6 +59,7 @@ bool qw_workspace_create(qw_model *m) {
     if (!base)
         return false;
     m->work.arena = base;
+    m->work.arena_bytes = measure.used;
     arena real = {.base = base};
     lay_out(m, &real);
     return true;

@@ -8,10 +8,10 @@
 
 typedef float dot_sum;
 
-QW_INLINE dot_sum dot_block(dot_sum total, const qw_unpacked *u, qw_range range, size_t n_k, const int8_t *q,
-                            const float *d, const float *group_sum) {
+QW_INLINE dot_sum dot_block(dot_sum total, const qw_unpacked *u, qw_range range, const int8_t *q, const float *d,
+                            const float *group_sum) {
     (void)range;
-    for (size_t g = 0; g < n_k / QW_ACT_GROUP; g++) {
+    for (size_t g = 0; g < QW_BLOCK_K / QW_ACT_GROUP; g++) {
         int32_t first = 0, second = 0;
         for (size_t i = 32 * g; i < 32 * g + 16; i++) {
             first += u->q[i] * q[i];

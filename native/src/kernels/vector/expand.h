@@ -4,7 +4,7 @@
  *     QW_STORE_COLS                                      columns stored together, a divisor of 64
  *     store_columns(panel, column, q)                    int8 q[QW_STORE_COLS][256] from that column on
  *     store_scales(scale, column, s)                     their scales
- *     round_unpacked, round_floats                       round.h's, or its own
+ *     round_unpacked(u, range, q)                        round_blocks.h's, or its own
  *
  * and then says QW_DEFINE_EXPAND(q4_k) or QW_DEFINE_EXPAND_FLOATS(f16) per type.
  */
@@ -12,7 +12,7 @@
 #define QW_EXPAND_H
 
 #include "quant_table.h"
-#include "unpack.h"
+#include "round.h"
 
 QW_INLINE void expand_blocks(qw_unpack *unpack, qw_range range, QW_EXPAND_ARGS) {
     const char *block = w;

@@ -1,4 +1,4 @@
-/* SiLU and sigmoid gates, and the residual's addition.  A short last vector goes through the same arithmetic. */
+/* SiLU and sigmoid gates, and the residual's addition.  A short last vector takes the same arithmetic. */
 #ifndef QW_F32_ACTIVATION_H
 #define QW_F32_ACTIVATION_H
 

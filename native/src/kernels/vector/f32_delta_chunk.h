@@ -21,48 +21,70 @@
 enum { DELTA_PANEL = 32, DELTA_MAX_K = 256 };
 
 typedef struct chunk_factors {
-    float decay[QW_CHUNK];            /* e^g_i */
-    float remaining[QW_CHUNK];        /* e^L_last,j */
-    float kk[QW_CHUNK][QW_CHUNK];     /* [j][i]: -beta_i e^L_ij (k_i . k_j) for j < i, else 0 */
-    float qk[QW_CHUNK][QW_CHUNK];     /* [i][j]: e^L_ij (q_i . k_j) for j <= i, else 0 */
+    float kk[QW_CHUNK][QW_CHUNK]; /* [i][j]: -beta_i e^L_ij (k_i . k_j); only j < i counts */
+    float qk[QW_CHUNK][QW_CHUNK]; /* [i][j]: e^L_ij (q_i . k_j), 0 for j > i */
+    float decay[QW_CHUNK];        /* e^g_i */
+    float remaining[QW_CHUNK];    /* e^L_last,j */
 } chunk_factors __attribute__((aligned(64)));
 
-/* a[i] = e^a[i] for a chunk's 16 values. */
-QW_INLINE void chunk_exp(float *a) {
-    for (size_t i = 0; i < QW_CHUNK; i += QW_VL)
-        vf_store(a + i, vf_exp(vf_load(a + i)));
+/* kt [n_k][16] = the keys, a column per token. */
+static void chunk_transpose_keys(const qw_delta_block *d, float *kt) {
+    static const float missing[DELTA_MAX_K];
+
+    for (size_t t = 0; t < QW_CHUNK; t += 4) {
+        const float *row[4];
+
+        for (size_t r = 0; r < 4; r++)
+            row[r] = t + r < d->n_tokens ? d->k + (t + r) * d->ld_qk : missing;
+        for (size_t k = 0; k < d->n_k; k += 4) {
+            vf4 in[4], low[2], high[2], out[4];
+
+            for (size_t r = 0; r < 4; r++)
+                memcpy(&in[r], row[r] + k, sizeof in[r]);
+            for (size_t r = 0; r < 2; r++) {
+                low[r] = vf4_zip_low(in[r], in[r + 2]);
+                high[r] = vf4_zip_high(in[r], in[r + 2]);
+            }
+            out[0] = vf4_zip_low(low[0], low[1]);
+            out[1] = vf4_zip_high(low[0], low[1]);
+            out[2] = vf4_zip_low(high[0], high[1]);
+            out[3] = vf4_zip_high(high[0], high[1]);
+            for (size_t r = 0; r < 4; r++)
+                memcpy(kt + (k + r) * QW_CHUNK + t, &out[r], sizeof out[r]);
+        }
+    }
+}
+
+/* One vector of columns j of both factors, from the bare products k_i . k_j and q_i . k_j. */
+QW_INLINE void chunk_weigh(const qw_delta_block *d, size_t j, chunk_factors *f) {
+    static const int32_t tokens[QW_CHUNK] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    vf sum = vf_splat(-INFINITY), weight = {0}; /* a token that has not come weighs e^-inf = 0 */
+    vi token;
+
+    memcpy(&token, tokens + j, sizeof token);
+    for (size_t i = 0; i < d->n_tokens; i++) {
+        sum = (vf)((vi)(sum + d->log_decay[i]) & (token != (int32_t)i));
+        weight = vf_exp(sum);
+        vf_store(f->qk[i] + j, weight * vf_load(f->qk[i] + j));
+        vf_store(f->kk[i] + j, weight * vf_load(f->kk[i] + j) * -d->beta[i]);
+    }
+    vf_store(f->remaining + j, weight);
 }
 
 static void chunk_prepare(const qw_delta_block *d, chunk_factors *f) {
     float kt[DELTA_MAX_K * QW_CHUNK] __attribute__((aligned(64)));
-    float gram[QW_CHUNK * QW_CHUNK] __attribute__((aligned(64))) = {0};
-    float sums[QW_CHUNK], weight[QW_CHUNK] __attribute__((aligned(64)));
     float total = 0;
 
     memset(f, 0, sizeof *f);
-    for (size_t k = 0; k < d->n_k; k++)
-        for (size_t j = 0; j < QW_CHUNK; j++)
-            kt[k * QW_CHUNK + j] = j < d->n_tokens ? d->k[j * d->ld_qk + k] : 0;
-    QW_NAME(gemm_f32)(d->n_tokens, QW_CHUNK, d->n_k, d->k, d->ld_qk, 1, kt, QW_CHUNK, gram, QW_CHUNK, 0);
+    chunk_transpose_keys(d, kt);
+    QW_NAME(gemm_f32)(d->n_tokens, QW_CHUNK, d->n_k, d->k, d->ld_qk, 1, kt, QW_CHUNK, f->kk[0], QW_CHUNK, 0);
     QW_NAME(gemm_f32)(d->n_tokens, QW_CHUNK, d->n_k, d->q, d->ld_qk, 1, kt, QW_CHUNK, f->qk[0], QW_CHUNK, 0);
-
-    for (size_t j = 0; j < QW_CHUNK; j++)
-        sums[j] = -INFINITY; /* tokens that have not come weigh e^-inf = 0 */
-    for (size_t i = 0; i < d->n_tokens; i++) {
-        total += d->log_decay[i];
-        f->decay[i] = total;
-        for (size_t j = 0; j < QW_CHUNK; j++)
-            sums[j] += d->log_decay[i];
-        sums[i] = 0;
-        memcpy(weight, sums, sizeof weight);
-        chunk_exp(weight);
-        for (size_t j = 0; j < QW_CHUNK; j++)
-            f->qk[i][j] *= weight[j];
-        for (size_t j = 0; j < i; j++)
-            f->kk[j][i] = -d->beta[i] * (weight[j] * gram[i * QW_CHUNK + j]);
+    for (size_t i = 0; i < d->n_tokens; i++)
+        f->decay[i] = total += d->log_decay[i];
+    for (size_t j = 0; j < QW_CHUNK; j += QW_VL) {
+        chunk_weigh(d, j, f);
+        vf_store(f->decay + j, vf_exp(vf_load(f->decay + j)));
     }
-    memcpy(f->remaining, weight, sizeof weight);
-    chunk_exp(f->decay);
 }
 
 /* One vector of columns: held[i] = S' k_i on entry, u_i on return; o[i] = S' q_i is decayed. */
@@ -73,8 +95,9 @@ QW_INLINE void chunk_solve(const qw_delta_block *d, const chunk_factors *f, size
         float *o = d->o + i * d->ld_o + col;
 
         vf_store(o, vf_load(o) * f->decay[i]);
-        vf_store(held + i * DELTA_PANEL, d->beta[i] * vf_fma(vf_splat(-f->decay[i]), vf_load(held + i * DELTA_PANEL),
-                                                             vf_load(d->v + i * d->ld_v + col)));
+        vf_store(held + i * DELTA_PANEL,
+                 d->beta[i] * vf_fma(vf_splat(-f->decay[i]), vf_load(held + i * DELTA_PANEL),
+                                     vf_load(d->v + i * d->ld_v + col)));
     }
 #pragma GCC unroll 16
     for (size_t i = 0; i < QW_CHUNK; i++)
@@ -84,7 +107,7 @@ QW_INLINE void chunk_solve(const qw_delta_block *d, const chunk_factors *f, size
 #pragma GCC unroll 16
         for (size_t i = 0; i < QW_CHUNK; i++)
             if (i > j)
-                u[i] = vf_fma(vf_splat(f->kk[j][i]), u[j], u[i]);
+                u[i] = vf_fma(vf_splat(f->kk[i][j]), u[j], u[i]);
     }
 #pragma GCC unroll 16
     for (size_t i = 0; i < QW_CHUNK; i++)
@@ -112,7 +135,8 @@ void QW_NAME(delta_chunk)(const qw_delta_block *d) {
 
                 vf_store(p, vf_load(p) * f.remaining[j]);
             }
-        QW_NAME(gemm_f32)(d->n_k, width, n, d->k, 1, d->ld_qk, u, DELTA_PANEL, s, d->ld_state, f.decay[n - 1]);
+        QW_NAME(gemm_f32)(d->n_k, width, n, d->k, 1, d->ld_qk, u, DELTA_PANEL, s, d->ld_state,
+                          f.decay[n - 1]);
     }
 }
 

@@ -11,37 +11,42 @@
 
 #include "f32_norm.h"
 
-enum { STEP_VECS = QW_VL == 8 ? 2 : 4 }; /* vectors of columns a sweep holds in registers */
+enum { STEP_VECS = QW_VL == 4 ? 8 : 4 }; /* vectors of columns a sweep holds in registers */
 
 typedef struct step_update {
     float decay;
     const float *k;
-    vf u[4];
+    vf u[STEP_VECS];
 } step_update;
 
 typedef struct step_products {
-    vf k[4], q[4];
+    vf k[STEP_VECS], q[STEP_VECS];
 } step_products;
 
-/* Over n_vecs vectors of columns: the update, if update; then the products with k and q, if k. */
-QW_INLINE void sweep(float *state, const qw_delta_block *d, size_t n_vecs, const step_update *update, const float *k,
-                     const float *q, step_products *out) {
+/* Over n_vecs vectors of columns: the update, if there is one; then the products, if there is a k. */
+QW_INLINE void sweep(float *state, const qw_delta_block *d, size_t n_vecs, const step_update *update,
+                     const float *k, const float *q, step_products *out) {
     step_products sum = {{{0}}, {{0}}};
+    step_update last = update ? *update : (step_update){0};
 
-    for (size_t i = 0; i < d->n_k; i++, state += d->ld_state)
-#pragma GCC unroll 4
+    for (size_t i = 0; i < d->n_k; i++, state += d->ld_state) {
+        vf k_last = vf_splat(update ? last.k[i] : 0), k_i = vf_splat(k ? k[i] : 0),
+           q_i = vf_splat(k ? q[i] : 0);
+
+#pragma GCC unroll 8
         for (size_t x = 0; x < n_vecs; x++) {
             vf s = vf_load(state + x * QW_VL);
 
             if (update) {
-                s = vf_fma(vf_splat(update->k[i]), update->u[x], s * update->decay);
+                s = vf_fma(k_last, last.u[x], s * last.decay);
                 vf_store(state + x * QW_VL, s);
             }
             if (k) {
-                sum.k[x] = vf_fma(vf_splat(k[i]), s, sum.k[x]);
-                sum.q[x] = vf_fma(vf_splat(q[i]), s, sum.q[x]);
+                sum.k[x] = vf_fma(k_i, s, sum.k[x]);
+                sum.q[x] = vf_fma(q_i, s, sum.q[x]);
             }
         }
+    }
     *out = sum;
 }
 

@@ -52,13 +52,13 @@ QW_INLINE vf vf_fma(vf a, vf b, vf c) {
     return vfmaq_f32(c, a, b);
 }
 
-/* A NaN in x comes through. */
-QW_INLINE vf vf_max(vf x, float least) {
-    return vmaxq_f32(x, vdupq_n_f32(least));
+/* A NaN in x comes through these two. */
+QW_INLINE vf vf_max(vf x, vf least) {
+    return vmaxq_f32(x, least);
 }
 
-QW_INLINE vf vf_min(vf x, float most) {
-    return vminq_f32(x, vdupq_n_f32(most));
+QW_INLINE vf vf_min(vf x, vf most) {
+    return vminq_f32(x, most);
 }
 
 /* 1 / x for 2^-126 < x < 2^126: an estimate and two Newton steps, cheaper than a division here. */
@@ -79,12 +79,12 @@ QW_INLINE vf vf_fma(vf a, vf b, vf c) {
     return _mm512_fmadd_ps(a, b, c);
 }
 
-QW_INLINE vf vf_max(vf x, float least) {
-    return _mm512_max_ps(vf_splat(least), x);
+QW_INLINE vf vf_max(vf x, vf least) {
+    return _mm512_max_ps(least, x);
 }
 
-QW_INLINE vf vf_min(vf x, float most) {
-    return _mm512_min_ps(vf_splat(most), x);
+QW_INLINE vf vf_min(vf x, vf most) {
+    return _mm512_min_ps(most, x);
 }
 
 QW_INLINE vf vf_reciprocal(vf x) {
@@ -101,12 +101,12 @@ QW_INLINE vf vf_fma(vf a, vf b, vf c) {
     return _mm256_fmadd_ps(a, b, c);
 }
 
-QW_INLINE vf vf_max(vf x, float least) {
-    return _mm256_max_ps(vf_splat(least), x);
+QW_INLINE vf vf_max(vf x, vf least) {
+    return _mm256_max_ps(least, x);
 }
 
-QW_INLINE vf vf_min(vf x, float most) {
-    return _mm256_min_ps(vf_splat(most), x);
+QW_INLINE vf vf_min(vf x, vf most) {
+    return _mm256_min_ps(most, x);
 }
 
 QW_INLINE vf vf_reciprocal(vf x) {
@@ -115,10 +115,36 @@ QW_INLINE vf vf_reciprocal(vf x) {
 
 #endif
 
+/* Four lanes, whatever the set: a transposition of 4 x 4 is the same everywhere. */
+typedef float vf4 __attribute__((vector_size(16)));
+
+QW_INLINE vf4 vf4_zip_low(vf4 a, vf4 b) { /* a0 b0 a1 b1 */
+#if defined(__aarch64__)
+    return vzip1q_f32(a, b);
+#else
+    return _mm_unpacklo_ps(a, b);
+#endif
+}
+
+QW_INLINE vf4 vf4_zip_high(vf4 a, vf4 b) { /* a2 b2 a3 b3 */
+#if defined(__aarch64__)
+    return vzip2q_f32(a, b);
+#else
+    return _mm_unpackhi_ps(a, b);
+#endif
+}
+
 QW_INLINE float vf_sum(vf x) {
     for (size_t half = QW_VL / 2; half; half /= 2)
         for (size_t i = 0; i < half; i++)
             x[i] += x[i + half];
+    return x[0];
+}
+
+QW_INLINE float vf_largest(vf x) {
+    for (size_t half = QW_VL / 2; half; half /= 2)
+        for (size_t i = 0; i < half; i++)
+            x[i] = x[i] > x[i + half] ? x[i] : x[i + half];
     return x[0];
 }
 
@@ -130,31 +156,29 @@ QW_INLINE vf vf_exp_within(vf x) { /* -87 <= x <= 88 */
     const vf magic = vf_splat(12582912.0f + 127);
     vf t = vf_fma(x, vf_splat(1.44269504f), magic);
     vf r = vf_fma(t - magic, vf_splat(-0.693147182f), x);
-    vf p = vf_splat(8.29014461e-3f);
+    vf p01 = vf_fma(r, vf_splat(9.99999702e-1f), vf_splat(1));
+    vf p23 = vf_fma(r, vf_splat(1.66676447e-1f), vf_splat(4.99991417e-1f));
+    vf p45 = vf_fma(r, vf_splat(8.29014461e-3f), vf_splat(4.18988504e-2f));
+    vf r2 = r * r;
 
-    p = vf_fma(p, r, vf_splat(4.18988504e-2f));
-    p = vf_fma(p, r, vf_splat(1.66676447e-1f));
-    p = vf_fma(p, r, vf_splat(4.99991417e-1f));
-    p = vf_fma(p, r, vf_splat(9.99999702e-1f));
-    p = vf_fma(p, r, vf_splat(1));
-    return p * (vf)((vi)t << 23);
+    return vf_fma(vf_fma(p45, r2, p23), r2, p01) * (vf)((vi)t << 23);
 }
 
 QW_INLINE vf vf_exp(vf x) {
     const vf least = vf_splat(-87.3f);
 
-    return (vf)((vi)vf_exp_within(vf_min(x, 88)) & ~(x < least));
+    return (vf)((vi)vf_exp_within(vf_min(x, vf_splat(88))) & ~(x < least));
 }
 
 /* 1 / (1 + e^-x), within 5e-7; never 0 or inf. */
 QW_INLINE vf vf_sigmoid(vf x) {
-    return vf_reciprocal(1 + vf_exp_within(-vf_min(vf_max(x, -87), 87)));
+    return vf_reciprocal(1 + vf_exp_within(-vf_min(vf_max(x, vf_splat(-87)), vf_splat(87))));
 }
 
 /* x sigmoid(x); x clamped at -87, where the result has long been 0 to f32's precision. */
 QW_INLINE vf vf_silu(vf x) {
-    x = vf_max(x, -87);
-    return x * vf_reciprocal(1 + vf_exp_within(-vf_min(x, 87)));
+    x = vf_max(x, vf_splat(-87));
+    return x * vf_reciprocal(1 + vf_exp_within(-vf_min(x, vf_splat(87))));
 }
 
 #endif

@@ -3,7 +3,7 @@
  * The including file provides
  *
  *     dot_sum                                            one row's running sum, as wide as it likes
- *     dot_block(sum, u, range, n_k, q, d, group_sum)     + sum over groups g of d[g] * (w . q) - min * group_sum[g]
+ *     dot_block(sum, u, range, q, d, group_sum)          + sum over 8 groups of d * (w . q) - min * group_sum
  *     dot_total(sum)
  *
  * or takes those of dot.h, and then says QW_DEFINE_GEMV(q4_k) or QW_DEFINE_GEMV_FLOATS(f16) per type.
@@ -26,9 +26,11 @@ QW_INLINE void gemv_blocks(qw_unpack *unpack, qw_range range, size_t block_bytes
         for (size_t k = 0; k < n_k; k += QW_BLOCK_K, block += block_bytes) {
             qw_unpacked u;
             size_t n = gemv_part(n_k, k), g = k / QW_ACT_GROUP;
+            if (n < QW_BLOCK_K)
+                memset(&u, 0, sizeof u);
             unpack(block, n, &u);
             for (size_t r = 0; r < n_rows; r++)
-                sum[r] = dot_block(sum[r], &u, range, n, rows[r].q + k, rows[r].d + g, rows[r].sum + g);
+                sum[r] = dot_block(sum[r], &u, range, rows[r].q + k, rows[r].d + g, rows[r].sum + g);
         }
         for (size_t r = 0; r < n_rows; r++)
             y[r * ld + c] = dot_total(sum[r]);

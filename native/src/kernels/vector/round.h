@@ -43,14 +43,4 @@ QW_INLINE float round_floats(const float *x, size_t n, int8_t *q) {
     return max * (1.0f / 127.0f);
 }
 
-/* The same for an unpacked block. */
-QW_INLINE float round_unpacked(const qw_unpacked *u, qw_range range, int8_t *q) {
-    float x[QW_BLOCK_K];
-    (void)range;
-    for (int g = 0; g < QW_BLOCK_K / 16; g++)
-        for (int i = 0; i < 16; i++)
-            x[16 * g + i] = u->scale[g] * (float)u->q[16 * g + i] - u->min[g / 2];
-    return round_floats(x, QW_BLOCK_K, q);
-}
-
 #endif

@@ -1,0 +1,132 @@
+# Everything lands in .venv/ and build/ (and the extension module beside engine/).  `make help` lists the targets.
+
+PYTHON ?= .venv/bin/python
+MODEL ?= $(or $(QWARM_MODEL),build/models/synth-tiny-q4_k_m.gguf)
+PORT ?= 8080
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/:.*## /\t/' | expand -t 16
+
+include native/rules.mk
+
+VENV := $(if $(filter .venv/%,$(PYTHON)),.venv/.complete)
+EXTENSION := engine/_native.abi3.so
+
+# --- build ---
+
+venv: .venv/.complete  ## .venv with everything development needs, pinned by hash
+native: $(LIB) $(if $(CROSS)$(SAN),,$(EXTENSION))  ## the static library and, for this machine, the extension module
+
+# Debian ships python3 without its venv module.
+INSTALL_VENV = { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -y -qq python3-venv; } || \
+	{ echo 'python3 has no venv module; Debian has it as python3-venv' >&2; exit 1; }
+.venv/.complete: requirements/dev.txt
+	@python3 -c 'import ensurepip' 2>/dev/null || $(INSTALL_VENV)
+	python3 -m venv .venv
+	.venv/bin/pip install --quiet --no-deps --require-hashes -r requirements/dev.txt
+	touch $@
+
+$(EXTENSION): $(LIB) engine/native_build.py native/include/qwarm.h $(VENV)
+	CC='$(CC)' $(PYTHON) engine/native_build.py $(LIB) $@
+
+UV_COMPILE = .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
+	--no-emit-index-url --custom-compile-command 'make lock'
+lock: $(VENV)  ## write requirements/*.txt again from pyproject.toml
+	.venv/bin/pip install --quiet uv
+	$(UV_COMPILE) pyproject.toml -o requirements/runtime.txt
+	$(UV_COMPILE) pyproject.toml --extra s3 -o requirements/s3.txt
+	$(UV_COMPILE) pyproject.toml --extra dev -o requirements/dev.txt
+	$(UV_COMPILE) pyproject.toml --extra clients -o requirements/clients.txt
+	$(UV_COMPILE) --group sam -o requirements/sam.txt
+	$(UV_COMPILE) --group sam --no-deps -o requirements/rie.txt
+	$(UV_COMPILE) --group peers -o requirements/peers.txt
+
+# --- test ---
+
+QEMU := $(shell command -v qemu-aarch64)
+ARM_CC := $(shell command -v aarch64-linux-gnu-gcc)
+CAN_CROSS := $(and $(QEMU),$(ARM_CC),$(filter x86_64,$(HOST_ARCH)))
+ARM_CPUS := neoverse-n1 max,sve=off max,sve128=on max,sve128=on,sve256=on max,sve128=on,sve256=on,sve512=on
+
+check: check-isa $(if $(CAN_CROSS),check-arm)  ## the C checks here and, with a cross compiler and qemu, on aarch64
+
+check-isa: $(CHECK)  ## the C checks on this machine, every kernel set its CPU has
+	$(CHECK)
+
+check-arm:  ## the C checks built for aarch64, under qemu on each CPU we run on
+	$(MAKE) ARCH=aarch64 CC=$(ARM_CC) AR=aarch64-linux-gnu-ar build/aarch64/check
+	for cpu in $(ARM_CPUS); do echo "qemu -cpu $$cpu"; $(QEMU) -cpu $$cpu build/aarch64/check || exit 1; done
+
+check-san:  ## the C checks under AddressSanitizer and UBSan, then under ThreadSanitizer
+	$(MAKE) SAN=address,undefined build/$(HOST_ARCH)-address-undefined/check
+	build/$(HOST_ARCH)-address-undefined/check
+	$(MAKE) SAN=thread build/$(HOST_ARCH)-thread/check
+	build/$(HOST_ARCH)-thread/check
+
+gate: $(VENV)  ## the arm64 speed gate: cycle model of the inner loops, instructions under qemu
+	$(PYTHON) bench/gate/gate.py
+
+test: native check gate  ## all tests; pytest's closing line comes last
+	$(PYTHON) -m pytest
+
+CLANG_FORMAT = $(dir $(PYTHON))clang-format
+C_FILES = $(shell find native tests bench -name '*.[ch]')
+lint: native  ## ruff, mypy and clang-format; changes nothing
+	$(PYTHON) -m ruff check .
+	$(PYTHON) -m ruff format --check .
+	$(PYTHON) -m mypy
+	@echo clang-format
+	@$(CLANG_FORMAT) --dry-run --Werror $(C_FILES)
+	@! grep -nE '^.{111,}' $(C_FILES)
+
+format: $(VENV)  ## what lint asks for, done
+	$(PYTHON) -m ruff check --fix .
+	$(PYTHON) -m ruff format .
+	@$(CLANG_FORMAT) -i $(C_FILES)
+
+# --- run ---
+
+build/models/synth-%.gguf: | $(VENV)
+	@mkdir -p $(@D)
+	$(PYTHON) bench/make_synth.py --size $(word 1,$(subst -, ,$*)) --type $(word 2,$(subst -, ,$*)) $@
+
+# AWS's runtime interface emulator, out of the SAM CLI's wheel: one static program.
+RIE := build/rie/aws-lambda-rie
+$(RIE): requirements/rie.txt $(VENV)
+	@rm -rf $(@D) && mkdir -p $(@D)
+	$(PYTHON) -m pip download --quiet --no-deps --require-hashes -r requirements/rie.txt -d $(@D)
+	$(PYTHON) -m zipfile -e $(@D)/aws_sam_cli-*.whl $(@D)
+	install $(@D)/samcli/local/rapid/aws-lambda-rie-$(subst aarch64,arm64,$(HOST_ARCH)) $@
+	rm -rf $(@D)/*.whl $(@D)/samcli* $(@D)/aws_sam_cli*
+
+EVENTS ?= events/chat_tools.json events/chat_tools.json events/chat_second_turn.json
+run: native $(MODEL) $(RIE)  ## answer recorded events in the real Lambda runtime and print what happened
+	$(PYTHON) bench/run_events.py --emulator $(RIE) --model $(MODEL) $(EVENTS)
+
+serve: native $(MODEL)  ## an OpenAI-compatible server on 127.0.0.1, for the same code
+	$(PYTHON) -m handler.local --model $(MODEL) --port $(PORT)
+
+# --- measure ---
+
+BENCH_MODEL ?= build/models/synth-0.8b-q4_k_m.gguf
+
+bench: native $(BENCH_MODEL)  ## our speed on a full-size model: build/bench/*.json and plots
+	$(PYTHON) bench/measure.py $(BENCH_MODEL) --out build/bench
+
+bench-peers: native $(BENCH_MODEL) build/peers-venv/.complete  ## ours and llama.cpp's speed, interleaved, as ratios
+	$(PYTHON) bench/peers.py $(BENCH_MODEL) --peer-python build/peers-venv/bin/python --out build/bench
+
+# AMX stays off: gcc 12 places its tile configuration wrongly and the program crashes.
+NO_AMX := -mno-amx-int8 -mno-amx-tile -mno-amx-bf16
+build/peers-venv/.complete: requirements/peers.txt
+	python3 -m venv build/peers-venv
+	CMAKE_ARGS="-DGGML_NATIVE=ON -DLLAVA_BUILD=OFF -DLLAMA_OPENSSL=OFF -DCMAKE_C_FLAGS='$(NO_AMX)' \
+		-DCMAKE_CXX_FLAGS='$(NO_AMX)'" build/peers-venv/bin/pip install --quiet \
+		--no-binary llama-cpp-python --no-deps --require-hashes -r requirements/peers.txt
+	touch $@
+
+clean:  ## remove what was built, not the models or the virtual environments
+	rm -rf build/x86_64* build/aarch64* engine/_native*
+
+.DELETE_ON_ERROR:
+.PHONY: help venv native lock check check-isa check-arm check-san gate test lint format run serve bench bench-peers clean

@@ -1,0 +1,199 @@
+"""The arm64 performance gate, for any machine: no Arm core, no clock, the same figures in every run.
+
+Three kinds of check on the objects that the product's own rules build:
+  loop   llvm-mca's int8 multiply-accumulates per cycle in the GEMM's inner loop, which must not spill
+  count  instructions that qemu executed per multiply-accumulate or per weight, counted by a plugin
+  isa    no instruction of the i8mm set among the dotprod set's
+
+Exit status: 0 passed, 1 failed, 3 a tool is missing (1 with --require).
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build" / "gate"
+GCC = "aarch64-linux-gnu-gcc"
+CLANG = "clang-19 --target=aarch64-linux-gnu"
+QEMU = "qemu-aarch64"
+OBJDUMP = "aarch64-linux-gnu-objdump"
+MCA = "llvm-mca-19"
+PACKAGES = {
+    "make": "make",
+    "gcc": "gcc",
+    GCC: "gcc-aarch64-linux-gnu",
+    OBJDUMP: "binutils-aarch64-linux-gnu",
+    QEMU: "qemu-user (not qemu-user-static, which takes no plugins)",
+    "clang-19": "clang-19",
+    MCA: "llvm-19",
+}
+CPUS = {"dotprod": "neoverse-n1", "i8mm": "max"}  # what qemu runs a set on; it has no neoverse-v1
+MAC = {"smmla": 32, "sdot": 16}
+
+
+@dataclass(frozen=True)
+class LoopFloor:
+    """The inner loop of a set's gemm_i8 on a core llvm-mca models."""
+
+    isa: str
+    core: str
+    floor: float  # multiply-accumulates per cycle
+
+
+@dataclass(frozen=True)
+class CountCeiling:
+    """Instructions of one driver pass; rows 0 is the GEMV of one row."""
+
+    isa: str
+    type: str
+    rows: int
+    ceiling: float  # per multiply-accumulate
+
+
+@dataclass(frozen=True)
+class Result:
+    what: str
+    measured: str
+    limit: str
+    passed: bool
+
+
+LOOPS = (
+    LoopFloor("i8mm", "neoverse-v1", 120),
+    LoopFloor("i8mm", "neoverse-v2", 120),
+    LoopFloor("dotprod", "neoverse-n1", 30),
+)
+COUNTS = (
+    CountCeiling("i8mm", "Q4_K", 421, 0.056),
+    CountCeiling("dotprod", "Q4_K", 421, 0.100),
+)
+
+
+def run(*command: str, cwd: Path = ROOT, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a command whose failure is the gate's own: show what it said."""
+    done = subprocess.run(command, cwd=cwd, input=stdin, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{' '.join(command)}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
+    return done
+
+
+def build(compiler: str, name: str) -> Path:
+    """The objects of the kernels, as the product builds them; returns their folder."""
+    folder = BUILD / name
+    sources = [ROOT / "native/src/quant.c", *sorted((ROOT / "native/src/kernels").glob("*.c"))]
+    for isa in ("scalar", *CPUS):
+        sources += sorted((ROOT / "native/src/kernels" / isa).glob("*.c"))
+    objects = [folder / "obj" / s.relative_to(ROOT / "native/src").with_suffix(".o") for s in sources]
+    variables = ("ARCH=aarch64", f"CC={compiler}", f"BUILD={folder.relative_to(ROOT)}")
+    run("make", "-s", "-f", "native/rules.mk", *variables, *(str(o.relative_to(ROOT)) for o in objects))
+    return folder / "obj"
+
+
+def instructions(path: Path) -> Iterator[tuple[int, str, str]]:
+    """Address, mnemonic and operands of each instruction of an object; branch targets are addresses."""
+    for line in run(OBJDUMP, "-d", "--no-show-raw-insn", str(path)).stdout.splitlines():
+        if match := re.match(r"\s*([0-9a-f]+):\s+(\S+)\s*(.*)", line):
+            yield int(match[1], 16), match[2], match[3].split("//")[0].strip()
+
+
+def inner_loops(code: list[tuple[int, str, str]]) -> Iterator[list[tuple[str, str]]]:
+    """The loops that contain no other loop: from a backward branch's target to the branch."""
+    spans = []
+    for address, mnemonic, operands in code:
+        if (mnemonic.startswith("b.") or mnemonic in ("cbz", "cbnz", "tbz", "tbnz")) and (
+            target := re.search(r"\b([0-9a-f]+) <", operands)
+        ):
+            if int(target[1], 16) <= address:
+                spans.append((int(target[1], 16), address))
+    for first, last in spans:
+        if not any(first <= f and l <= last and (f, l) != (first, last) for f, l in spans):
+            yield [(m, o) for a, m, o in code if first <= a <= last]
+
+
+def cycles(loop: list[tuple[str, str]], core: str) -> float:
+    """llvm-mca's cycles per iteration."""
+    lines = ["top:"] + [f"{m} {re.sub(r'[0-9a-f]+ <.*', 'top', o)}" for m, o in loop]
+    command = (MCA, "-mtriple=aarch64", f"-mcpu={core}", "-mattr=+i8mm,+dotprod", "-iterations=200")
+    total = re.search(r"Total Cycles:\s+(\d+)", run(*command, stdin="\n".join(lines) + "\n").stdout)
+    if not total:
+        sys.exit(f"{MCA} printed no cycles for {core}")
+    return int(total[1]) / 200
+
+
+def check_loop(limit: LoopFloor, objects: Path, compiler: str) -> Result:
+    """The slowest of the loops that multiply."""
+    rates, spills = [], 0
+    for loop in inner_loops(list(instructions(objects / f"kernels/{limit.isa}/gemm_i8.o"))):
+        if mac := sum(MAC.get(m, 0) for m, _ in loop):
+            rates.append(mac / cycles(loop, limit.core))
+            spills += sum("[sp" in operands for _, operands in loop)
+    rate = min(rates, default=0.0)
+    what = f"{limit.isa} GEMM inner loop, {compiler}, {limit.core}: MAC/cycle, spills"
+    return Result(what, f"{rate:.1f}, {spills}", f">= {limit.floor:g}, 0", rate >= limit.floor and spills == 0)
+
+
+def count(driver: Path, plugin: Path, isa: str, type_name: str, rows: int) -> tuple[int, int]:
+    """Instructions and multiply-accumulates of one pass of the driver: two passes less one."""
+    totals, mac = [], 0
+    for passes in ("1", "2"):
+        done = run(QEMU, "-cpu", CPUS[isa], "-plugin", str(plugin), "-d", "plugin", str(driver),
+                   isa, type_name, str(rows), passes)  # fmt: skip
+        counts = [int(line.rsplit(" ", 1)[1]) for line in done.stderr.splitlines()]
+        if not counts:
+            sys.exit(f"the plugin printed no counts for {type_name} on {isa}")
+        totals.append(sum(counts))
+        mac = int(done.stdout)
+    return totals[1] - totals[0], mac
+
+
+def check_count(limit: CountCeiling, driver: Path, plugin: Path) -> Result:
+    executed, mac = count(driver, plugin, limit.isa, limit.type, limit.rows)
+    ratio = executed / mac
+    job = f"P8 of {limit.rows} rows: instructions/MAC" if limit.rows else "GEMV: instructions/weight"
+    what = f"{limit.isa} {limit.type} {job}"
+    return Result(what, f"{ratio:.4f}", f"<= {limit.ceiling:g}", ratio <= limit.ceiling)
+
+
+def check_isa(objects: Path) -> Result:
+    found = sum(
+        mnemonic.endswith("mmla") or mnemonic in ("usdot", "sudot", "bfdot")
+        for path in (objects / "kernels/dotprod").glob("*.o")
+        for _, mnemonic, _ in instructions(path)
+    )
+    return Result("dotprod objects: i8mm and bf16 instructions", str(found), "0", found == 0)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--require", action="store_true", help="fail when a tool is missing")
+    arguments = parser.parse_args()
+    missing = [f"{tool} (Debian package {package})" for tool, package in PACKAGES.items() if not shutil.which(tool)]
+    if missing:
+        print("The arm64 gate did not run; missing: " + ", ".join(missing), file=sys.stderr)
+        return 1 if arguments.require else 3
+
+    gcc, clang = build(GCC, "gcc"), build(CLANG, "clang")
+    here, driver, plugin = Path(__file__).parent, BUILD / "gemm_driver", BUILD / "count_instructions.so"
+    run("gcc", "-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-o", str(plugin), str(here / "count_instructions.c"))
+    run(GCC, "-std=gnu11", "-O2", "-static", "-Inative/include", "-Inative/src", "-o", str(driver),
+        str(here / "gemm_driver.c"), *(str(o) for o in sorted(gcc.rglob("*.o"))), "-lm")  # fmt: skip
+
+    results = [check_isa(gcc)]
+    results += [check_loop(limit, objects, name) for limit in LOOPS
+                for name, objects in (("gcc", gcc), ("clang", clang))]  # fmt: skip
+    results += [check_count(limit, driver, plugin) for limit in COUNTS]
+    for r in results:
+        print(f"{'ok  ' if r.passed else 'FAIL'} {r.what:<72} {r.measured:>10}  {r.limit}")
+    return 0 if all(r.passed for r in results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

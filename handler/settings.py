@@ -1,0 +1,140 @@
+"""The function's settings: one frozen object, read once from the environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+InvokeMode = Literal["BUFFERED", "RESPONSE_STREAM"]
+
+
+class SettingsError(Exception):
+    """A setting has a wrong value; the message names the variable."""
+
+
+class Settings(BaseModel):
+    """Each field is an environment variable, its alias.  An empty variable counts as not set."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True, hide_input_in_errors=True)
+
+    model: str = Field("/opt/qwarm/model.gguf", alias="QWARM_MODEL", description="Path of the GGUF file.")
+    model_name: str = Field(
+        "",
+        alias="QWARM_MODEL_NAME",
+        description="Names requests may ask for, separated by commas; the first is the one answers carry. "
+        "Not set: the file's own name, and any name that begins with qwen3.5 or is qwarm.",
+    )
+    context: int | None = Field(
+        None,
+        alias="QWARM_CONTEXT",
+        ge=16,
+        description="Context length in tokens. Not set: what the file and memory allow, at most 32768.",
+    )
+    threads: int | None = Field(
+        None,
+        alias="QWARM_THREADS",
+        ge=1,
+        le=256,
+        description="Worker threads. Not set: the CPUs this process may use.",
+    )
+    isa: str | None = Field(
+        None, alias="QWARM_ISA", description="Kernel set to use. Not set: the best one the CPU reports."
+    )
+    api_key: str = Field(
+        "",
+        alias="QWARM_API_KEY",
+        repr=False,
+        description="Key that callers must send; several separated by commas.",
+    )
+    auth: Literal["key", "none"] = Field(
+        "key",
+        alias="QWARM_AUTH",
+        description="none: no key is asked for, because the URL uses AWS_IAM or is meant to be open.",
+    )
+    invoke_mode: InvokeMode = Field(
+        "BUFFERED",
+        alias="QWARM_INVOKE_MODE",
+        description="The function URL's InvokeMode, which the function cannot see for itself.",
+    )
+    cache_mb: int | None = Field(
+        None,
+        alias="QWARM_CACHE_MB",
+        ge=0,
+        description="Memory for kept conversations, in MB. Not set: what the model leaves free.",
+    )
+    splice: bool = Field(
+        True,
+        alias="QWARM_SPLICE",
+        description="Reuse the exact tokens of earlier tool calls when a client returns their ids.",
+    )
+    deadline_margin_ms: int = Field(
+        2000,
+        alias="QWARM_DEADLINE_MARGIN_MS",
+        ge=0,
+        le=60_000,
+        description="An answer is ended this long before the function's timeout.",
+    )
+    metrics: str = Field(
+        "qwarm",
+        alias="QWARM_METRICS",
+        description="Namespace of the CloudWatch metrics; off: none are written.",
+    )
+    log: Literal["debug", "info", "warning", "error"] = Field(
+        "info", alias="QWARM_LOG", description="Least level that is logged."
+    )
+    memory_mb: int | None = Field(
+        None,
+        alias="AWS_LAMBDA_FUNCTION_MEMORY_SIZE",
+        ge=1,
+        description="The function's memory, set by Lambda.",
+    )
+    sam_local: bool = Field(
+        False,
+        alias="AWS_SAM_LOCAL",
+        description="Set by `sam local`, whose emulator cannot stream: answers are buffered.",
+    )
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys callers may use; empty when none is asked for."""
+        return () if self.auth == "none" else _listed(self.api_key)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The configured model names."""
+        return _listed(self.model_name)
+
+    @property
+    def streaming(self) -> bool:
+        """Whether this invocation's answer can leave in pieces."""
+        return self.invoke_mode == "RESPONSE_STREAM" and not self.sam_local
+
+    @model_validator(mode="after")
+    def _a_key_or_an_open_door(self) -> Self:
+        if self.auth == "key" and not _listed(self.api_key):
+            raise ValueError(
+                "QWARM_API_KEY is not set: set it to the key callers must send, or set QWARM_AUTH=none"
+            )
+        return self
+
+
+def read_settings(environ: Mapping[str, str]) -> Settings:
+    """The settings in these variables; SettingsError is one sentence about the first that is wrong."""
+    try:
+        return Settings.model_validate({name: value for name, value in environ.items() if value.strip()})
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        if not first["loc"]:
+            raise SettingsError(str(first["ctx"]["error"])) from None
+        name = str(first["loc"][0])
+        raise SettingsError(f"{name} is {environ[name]!r}: {_expected(first['msg'])}") from None
+
+
+def _expected(message: str) -> str:
+    return message.replace("Input should be", "it should be", 1)
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())

@@ -1,0 +1,73 @@
+/*
+ * The int8 GEMM of P8 with VPDPBUSD, 8 rows x 32 columns x 256 k at a time.
+ *
+ * Activation block: [k / 4][8 rows][4] int8; meta holds the rows' scales, then 128 times the sums of their values
+ * as int32.  Weights are w + 128, so accumulators start at minus that.  Tiles are rows [8][64].
+ */
+#include <immintrin.h>
+#include <string.h>
+
+#include "../vector/quant_table.h"
+#include "../vector/round.h"
+#include "../vector/x86_transpose.h"
+#include "isa.h"
+
+QW_DECLARE_QUANT_KERNELS(avx512vnni)
+
+enum { ROWS = QW_BLOCK_ROWS, HALF = 32 };
+
+void qw_avx512vnni_quantize_block(const float *x, size_t ld, size_t n_rows, size_t n_k, int8_t *q, float *meta) {
+    int8_t rows[ROWS][QW_BLOCK_K] __attribute__((aligned(64))) = {0};
+    int32_t sums[ROWS] = {0};
+
+    memset(meta, 0, QW_ACT_META * sizeof *meta);
+    for (size_t r = 0; r < n_rows; r++) {
+        meta[r] = round_floats(x + r * ld, n_k, rows[r]);
+        for (size_t k = 0; k < QW_BLOCK_K; k++)
+            sums[r] += rows[r][k];
+        sums[r] *= 128;
+    }
+    memcpy(meta + ROWS, sums, sizeof sums);
+    for (size_t k = 0; k < QW_BLOCK_K; k += 32)
+        transpose_8x8(rows[0] + k, QW_BLOCK_K, q + k * ROWS, 4 * ROWS);
+}
+
+QW_INLINE void tile_8x32(const int8_t *q, const float *meta, const int8_t *w, const float *scale, float *c, bool first) {
+    __m512i left[ROWS], right[ROWS];
+    for (int r = 0; r < ROWS; r++) {
+        int32_t sum;
+        memcpy(&sum, &meta[ROWS + r], sizeof sum);
+        left[r] = right[r] = _mm512_set1_epi32(-sum);
+    }
+    for (size_t k = 0; k < QW_BLOCK_K; k += 4, q += 4 * ROWS, w += 4 * QW_PANEL_COLS) {
+        __m512i w_left = _mm512_loadu_si512(w), w_right = _mm512_loadu_si512(w + 64);
+        for (int r = 0; r < ROWS; r++) {
+            int32_t four;
+            memcpy(&four, q + 4 * r, sizeof four);
+            __m512i x = _mm512_set1_epi32(four);
+            left[r] = _mm512_dpbusd_epi32(left[r], w_left, x);
+            right[r] = _mm512_dpbusd_epi32(right[r], w_right, x);
+        }
+    }
+    __m512 scale_left = _mm512_loadu_ps(scale), scale_right = _mm512_loadu_ps(scale + 16);
+    for (int r = 0; r < ROWS; r++, c += QW_PANEL_COLS) {
+        __m512 row_scale = _mm512_set1_ps(meta[r]);
+        __m512 c_left = first ? _mm512_setzero_ps() : _mm512_loadu_ps(c);
+        __m512 c_right = first ? _mm512_setzero_ps() : _mm512_loadu_ps(c + 16);
+        c_left = _mm512_fmadd_ps(_mm512_cvtepi32_ps(left[r]), _mm512_mul_ps(row_scale, scale_left), c_left);
+        c_right = _mm512_fmadd_ps(_mm512_cvtepi32_ps(right[r]), _mm512_mul_ps(row_scale, scale_right), c_right);
+        _mm512_storeu_ps(c, c_left);
+        _mm512_storeu_ps(c + 16, c_right);
+    }
+}
+
+void qw_avx512vnni_gemm_i8(const int8_t *q, const float *meta, size_t n_blocks, const int8_t *panel,
+                           const float *scale, float *c, bool first) {
+    for (size_t b = 0; b < n_blocks; b++, q += ROWS * QW_BLOCK_K, meta += QW_ACT_META, c += QW_TILE)
+        for (size_t column = 0; column < QW_PANEL_COLS; column += HALF)
+            tile_8x32(q, meta, panel + 4 * column, scale + column, c + column, first);
+}
+
+void qw_avx512vnni_untile(const float *tile, float *rows) {
+    memcpy(rows, tile, QW_TILE * sizeof *rows);
+}

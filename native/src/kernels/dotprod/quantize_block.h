@@ -1,0 +1,18 @@
+/*
+ * P8's activation blocks, 8 rows x 256 k, in an Arm set's layout.
+ */
+#include "../vector/round.h"
+#include "neon.h"
+
+void QW_NAME(quantize_block)(const float *x, size_t ld, size_t n_rows, size_t n_k, int8_t *q, float *meta);
+
+void QW_NAME(quantize_block)(const float *x, size_t ld, size_t n_rows, size_t n_k, int8_t *q, float *meta) {
+    for (size_t r = 0; r < QW_BLOCK_ROWS; r++) {
+        int8_t row[QW_BLOCK_K] = {0};
+        float scale = r < n_rows ? round_floats(x + r * ld, n_k, row) : 0;
+
+        for (size_t k = 0; k < QW_BLOCK_K; k += 16)
+            qw_store_activations(q, r, k, vld1q_s8(row + k));
+        qw_store_row_scale(meta, r, scale);
+    }
+}

@@ -1,0 +1,6 @@
+/*
+ * P8's expanders in the i8mm set's layout.
+ */
+#include "isa.h"
+
+#include "../dotprod/expand_all.h"

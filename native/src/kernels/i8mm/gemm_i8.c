@@ -1,0 +1,87 @@
+/*
+ * The int8 GEMM of P8 with SMMLA, 8 rows x 8 columns x 256 k at a time, for Neoverse V1 and V2.
+ *
+ * SMMLA multiplies two rows by two columns over eight k, so accumulator tRC holds row pair R x column
+ * pair C as [r0 c0, r0 c1, r1 c0, r1 c1].  Scales and tiles lie in that order too.
+ *
+ * Accumulators start at the bits of 1.5 * 2^23: |sum| <= 256 * 127 * 127 < 2^22, so a finished accumulator
+ * read as a float is exactly 1.5 * 2^23 + sum, and one subtraction makes it the sum.
+ *
+ * The loop is asm because compilers insert moves among 16 accumulators.
+ */
+#include <arm_neon.h>
+
+#include "isa.h"
+
+#define MAGIC_BITS 0x4B400000
+#define MAGIC 12582912.0f
+
+#define FOUR(X, c) X(0, c) X(1, c) X(2, c) X(3, c)
+#define SIXTEEN(X) FOUR(X, 0) FOUR(X, 1) FOUR(X, 2) FOUR(X, 3)
+
+#define START(r, c) "mov %[t" #r #c "].16b, %[magic].16b\n"
+#define SMMLA(r, c, w) "smmla %[t" #r #c "].4s, v" #r ".16b, " w ".16b\n"
+#define COLUMNS(c, w) SMMLA(0, c, w) SMMLA(1, c, w) SMMLA(2, c, w) SMMLA(3, c, w)
+#define EIGHT_K                 \
+    "ldp q4, q5, [%[w]], #32\n" \
+    "ldp q0, q1, [%[a]], #32\n" \
+    "ldp q2, q3, [%[a]], #32\n" \
+    "ldp q6, q7, [%[w]], #32\n" \
+    COLUMNS(0, "v4") COLUMNS(1, "v5") COLUMNS(2, "v6") COLUMNS(3, "v7")
+
+/* One 8 x 8 tile: c (+)= (a . w) * as * ws, the tile as [row pair][column pair][4]. */
+static inline void tile_8x8(const int8_t *a, const float *as, const int8_t *w, const float *ws, float *tile,
+                            const bool first) {
+    int32x4_t t00, t01, t02, t03, t10, t11, t12, t13, t20, t21, t22, t23, t30, t31, t32, t33;
+    size_t steps = QW_BLOCK_K / 16;
+
+    __asm__ volatile(
+        SIXTEEN(START)
+        "1:\n"
+        EIGHT_K EIGHT_K
+        "subs %[steps], %[steps], #1\n"
+        "b.ne 1b\n"
+        : [t00] "=&w"(t00), [t01] "=&w"(t01), [t02] "=&w"(t02), [t03] "=&w"(t03),
+          [t10] "=&w"(t10), [t11] "=&w"(t11), [t12] "=&w"(t12), [t13] "=&w"(t13),
+          [t20] "=&w"(t20), [t21] "=&w"(t21), [t22] "=&w"(t22), [t23] "=&w"(t23),
+          [t30] "=&w"(t30), [t31] "=&w"(t31), [t32] "=&w"(t32), [t33] "=&w"(t33),
+          [a] "+r"(a), [w] "+r"(w), [steps] "+r"(steps)
+        : [magic] "w"(vdupq_n_s32(MAGIC_BITS))
+        : "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "cc", "memory");
+
+    const float32x4_t magic = vdupq_n_f32(MAGIC);
+    const float32x4_t a0 = vld1q_f32(as), a1 = vld1q_f32(as + 4), a2 = vld1q_f32(as + 8), a3 = vld1q_f32(as + 12);
+    const float32x4_t w0 = vld1q_f32(ws), w1 = vld1q_f32(ws + 4), w2 = vld1q_f32(ws + 8), w3 = vld1q_f32(ws + 12);
+
+#define FINISH(r, c)                                                                               \
+    {                                                                                              \
+        float32x4_t sum = vsubq_f32(vreinterpretq_f32_s32(t##r##c), magic);                        \
+        float32x4_t scale = vmulq_f32(a##r, w##c);                                                 \
+        float *out = tile + 16 * r + 4 * c;                                                        \
+        vst1q_f32(out, first ? vmulq_f32(sum, scale) : vfmaq_f32(vld1q_f32(out), sum, scale));     \
+    }
+    SIXTEEN(FINISH)
+}
+
+static inline void gemm(const int8_t *q, const float *meta, size_t n_blocks, const int8_t *panel, const float *scale,
+                        float *c, const bool first) {
+    for (size_t b = 0; b < n_blocks; b++, q += QW_BLOCK_ROWS * QW_BLOCK_K, meta += QW_ACT_META, c += QW_TILE)
+        for (size_t g = 0; g < QW_PANEL_COLS / 8; g++) /* the panel stays in L1 */
+            tile_8x8(q, meta, panel + g * 8 * QW_BLOCK_K, scale + g * 16, c + g * 64, first);
+}
+
+void QW_NAME(gemm_i8)(const int8_t *q, const float *meta, size_t n_blocks, const int8_t *panel, const float *scale,
+                     float *c, bool first) {
+    if (first)
+        gemm(q, meta, n_blocks, panel, scale, c, true);
+    else
+        gemm(q, meta, n_blocks, panel, scale, c, false);
+}
+
+/* Tile [column group][row pair][column pair][row][column] -> rows. */
+void QW_NAME(untile)(const float *tile, float *rows) {
+    for (size_t g = 0; g < QW_PANEL_COLS / 8; g++)
+        for (size_t r = 0; r < QW_BLOCK_ROWS; r++)
+            for (size_t c = 0; c < 8; c += 2)
+                vst1_f32(rows + r * QW_PANEL_COLS + 8 * g + c, vld1_f32(tile + 64 * g + 16 * (r / 2) + 2 * c + 2 * (r % 2)));
+}

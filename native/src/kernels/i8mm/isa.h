@@ -1,0 +1,41 @@
+/* The i8mm set (Neoverse V1 and V2): where its layouts put values, as SMMLA wants them. */
+#ifndef QW_ISA_H
+#define QW_ISA_H
+
+#include <arm_neon.h>
+
+#define QW_ISA i8mm
+#define QW_VL 4
+#include "../vector/isa_common.h"
+
+enum { QW_UNIT = 2 }; /* columns that an expander stores together */
+
+/*
+ * Panel: [column group of 8][k / 8][column pair][2][8].  Sixteen k values, from k on, of the two columns of a unit.
+ */
+QW_INLINE void qw_store_unit(int8_t *panel, size_t unit, size_t k, const int8x16_t column[QW_UNIT]) {
+    int8_t *out = panel + unit / 4 * 8 * QW_BLOCK_K + k * 8 + unit % 4 * 16;
+    int64x2_t c0 = vreinterpretq_s64_s8(column[0]), c1 = vreinterpretq_s64_s8(column[1]);
+
+    vst1q_s8(out, vreinterpretq_s8_s64(vzip1q_s64(c0, c1)));
+    vst1q_s8(out + 64, vreinterpretq_s8_s64(vzip2q_s64(c0, c1)));
+}
+
+/* Panel scales: [column pair][c0, c1, c0, c1]. */
+QW_INLINE void qw_store_scales(float *scale, size_t unit, const float column[QW_UNIT]) {
+    for (size_t i = 0; i < 4; i++)
+        scale[4 * unit + i] = column[i % 2];
+}
+
+/* Activation block: [k / 8][row pair][2][8].  Sixteen k values of one row. */
+QW_INLINE void qw_store_activations(int8_t *q, size_t row, size_t k, int8x16_t values) {
+    vst1_s8(q + k * 8 + row * 8, vget_low_s8(values));
+    vst1_s8(q + k * 8 + row * 8 + 64, vget_high_s8(values));
+}
+
+/* Activation scales: [row pair][r0, r0, r1, r1]. */
+QW_INLINE void qw_store_row_scale(float *meta, size_t row, float scale) {
+    meta[2 * row] = meta[2 * row + 1] = scale;
+}
+
+#endif
