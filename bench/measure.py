@@ -31,8 +31,8 @@ def main() -> None:
             row = ours.run(args.model, prompt, GENERATE, threads, REPEAT)
             rows.append(row)
             print(
-                f"{row['kernel']}, {threads} threads, {prompt:4} tokens: prefill {row['prefill_tok_s']:6.1f} tok/s, "
-                f"decode {row['decode_tok_s']:5.2f} tok/s, peak {row['peak_rss_mb']:.0f} MB",
+                f"{row['kernel']}, {threads} threads, {prompt:4} tokens: "
+                f"prefill {row['prefill_tok_s']:6.1f} tok/s, decode {row['decode_tok_s']:5.2f} tok/s, peak {row['peak_rss_mb']:.0f} MB",
                 flush=True,
             )
     result = args.out / f"{args.model.stem}.json"

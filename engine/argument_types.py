@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 STRING = {"string"}
+_MAX_DEPTH = 200  # of a value: a reader further up the stack must be able to parse it too
 
 
 class ArgumentTypes:
@@ -103,10 +104,25 @@ def _is_json_of(types: set[str], text: str) -> bool:
         value = json.loads(text, parse_constant=_refuse)
     except (ValueError, RecursionError):
         return False
+    if _depth(value) > _MAX_DEPTH:
+        return False
     name = _type_of(value)
     if name == "integer" or (isinstance(value, float) and value.is_integer()):
         return bool(types & {"integer", "number"})
     return name in ("number", "object", "array") and name in types
+
+
+def _depth(value: object) -> int:
+    depth, level = 0, [value]
+    while level := [inner for outer in level for inner in _children(outer)]:
+        depth += 1
+    return depth
+
+
+def _children(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 def _refuse(constant: str) -> None:

@@ -34,9 +34,11 @@ bool f32_same_bits(const float *a, const float *b, size_t n) {
     return memcmp(a, b, n * sizeof *a) == 0;
 }
 
-static void check_gemm(f32_check *c, size_t m, size_t n, size_t n_k, bool transposed, float beta) {
-    size_t a_row = transposed ? 1 : n_k + 3, a_k = transposed ? m + 2 : 1, ldb = n + 16, ldc = n + 5;
-    float *a = f32_uniform(c, (m + 2) * (n_k + 3)), *b = f32_uniform(c, n_k * ldb);
+static void check_gemm(f32_check *c, size_t m, size_t n, size_t n_k, size_t layout, float beta) {
+    const size_t strides[][2] = {
+        {n_k + 3, 1}, {1, m + 2}, {2, 2 * m + 1}}; /* A as rows, as columns, scattered */
+    size_t a_row = strides[layout][0], a_k = strides[layout][1], ldb = n + 16, ldc = n + 5;
+    float *a = f32_uniform(c, 2 * (m + 2) * (n_k + 3)), *b = f32_uniform(c, n_k * ldb);
     float *got = f32_uniform(c, m * ldc), *want = check_alloc(m * ldc * sizeof *want);
     float *alone = check_alloc(m * ldc * sizeof *alone);
 
@@ -65,9 +67,9 @@ static void check_products(f32_check *c) {
 
     for (size_t m = 1; m <= 20; m++)
         for (size_t n = 16; n <= 80; n += 16)
-            check_gemm(c, m, n, depths[(m + n / 16) % 10], (m + n / 16) % 2, betas[(m + n) % 3]);
+            check_gemm(c, m, n, depths[(m + n / 16) % 10], (m + n / 16) % 3, betas[(m + n) % 3]);
     for (size_t i = 0; i < 10; i++)
-        for (size_t layout = 0; layout < 2; layout++)
+        for (size_t layout = 0; layout < 3; layout++)
             check_gemm(c, 37, 48, depths[i], layout, betas[i % 3]);
     for (size_t n = 0; n <= 130; n++) {
         float *a = f32_uniform(c, n), *b = f32_uniform(c, n);

@@ -1,4 +1,4 @@
-/* The f32 kernels for avx2. */
+/* The f32 kernels of this set: the shared vector sources at its width. */
 #include "isa.h"
 
 #include "../vector/f32_activation.h"

@@ -18,7 +18,7 @@ typedef struct gemm_operand {
     size_t ldb;
 } gemm_operand;
 
-/* acc += A's values at one k, each times B's row; n_rows and n_vecs are constants where this is expanded. */
+/* acc[r] += value_of_row, an expression in r, times a row of B; n_rows and n_vecs are constants. */
 #define GEMM_ROW(acc, n_rows, n_vecs, value_of_row, row_of_b)                            \
     do {                                                                                 \
         vf b0 = vf_load(row_of_b), b1 = (n_vecs) > 1 ? vf_load((row_of_b) + QW_VL) : b0; \
