@@ -64,9 +64,11 @@ check-san:  ## the C checks under AddressSanitizer and UBSan, then under ThreadS
 	build/$(HOST_ARCH)-thread/check
 
 gate: $(VENV)  ## the arm64 speed gate: cycle model of the inner loops, instructions under qemu
-	$(PYTHON) bench/gate/gate.py
+	$(PYTHON) bench/gate/gate.py --require
 
-test: native check gate  ## all tests; pytest's closing line comes last
+# Without the tools of the gate (status 3) the other tests still tell something; CI has them.
+test: native check  ## all tests; pytest's closing line comes last
+	$(PYTHON) bench/gate/gate.py $(if $(CI),--require) || test $$? = 3
 	$(PYTHON) -m pytest
 
 CLANG_FORMAT = $(dir $(PYTHON))clang-format

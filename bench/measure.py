@@ -32,7 +32,8 @@ def main() -> None:
             rows.append(row)
             print(
                 f"{row['kernel']}, {threads} threads, {prompt:4} tokens: "
-                f"prefill {row['prefill_tok_s']:6.1f} tok/s, decode {row['decode_tok_s']:5.2f} tok/s, peak {row['peak_rss_mb']:.0f} MB",
+                f"prefill {row['prefill_tok_s']:6.1f} tok/s, decode {row['decode_tok_s']:5.2f} tok/s, "
+                f"peak {row['peak_rss_mb']:.0f} MB",
                 flush=True,
             )
     result = args.out / f"{args.model.stem}.json"

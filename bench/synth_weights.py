@@ -78,7 +78,7 @@ class Weights:
         self.vector(name, mean + 0.1 * self.stream(name).standard_normal(n, dtype=np.float32))
 
     def matrix_type(self, name: str) -> Type:
-        """A released Q4_K_M file mixes three types: at 0.8B 152 matrices are Q4_K, 18 Q5_K and 17 Q6_K."""
+        """As in a released Q4_K_M file: at 0.8B 154 matrices are Q4_K, 18 Q5_K and 15 Q6_K."""
         if self.kind != "q4_k_m":
             return Type[self.kind.upper()]
         if name in ("token_embd.weight", "output.weight"):

@@ -118,8 +118,8 @@ class ChatTemplate:
         if tools or system:
             base_end = prompt.block_start(shared_with([*system, probe]))
         if tools:
-            other_system = [] if system else [{"role": "system", "content": PROBE}]
-            tools_end = prompt.position(shared_with([*other_system, probe])) or None
+            other_system = {"role": "system", "content": PROBE}
+            tools_end = prompt.position(min(shared_with([probe]), shared_with([other_system, probe]))) or None
         if users:
             changed = [*conversation[: users[-1]], probe, *conversation[users[-1] + 1 :]]
             last_user_start = prompt.block_start(shared_with(changed))

@@ -53,12 +53,13 @@ class SpecialMarks:
         return value
 
     def _mark_text(self, text: str) -> str:
-        start, end = len(text) - len(text.lstrip()), len(text.rstrip())
+        start = len(text) - len(text.lstrip())
+        end = max(start, len(text.rstrip()))
         head = self._user_defined.match(text, start)
         if head:
             start = head.end()
         tail = next((s for s in self._user_defined_texts if text.endswith(s, start, end)), "")
-        end = end - len(tail)
+        end -= len(tail)
         before = text[:start] + (SPLIT if head else "")
         after = (GLUE if tail else "") + text[end:]
         return before + self._start.sub(rf"\g<0>{SPLIT}", text[start:end]) + after

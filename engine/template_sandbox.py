@@ -17,7 +17,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 
 MAX_TEMPLATE_CHARS = 1 << 18
-MAX_RENDERED_CHARS = 1 << 24
+MAX_RENDERED_CHARS = 1 << 21  # eight for each token of the longest context these models were trained for
 MAX_LOOP_STEPS = 1 << 17  # taken by range() in one rendering
 
 _COMPILE_ERRORS = (TemplateError, RecursionError, SyntaxError, ValueError)

@@ -162,7 +162,8 @@ def _greeting(engine: Engine, url: str, key: str) -> str:
 {engine.model_name}, {engine.context} tokens of context, {engine.isa} kernels, loaded in {engine.load_ms:.0f} ms
 listening on {url}; Ctrl-C stops
 
-curl -N {url}/chat/completions -H 'Authorization: Bearer {key}' -d '{body}'
+curl -N {url}/chat/completions -H 'Authorization: Bearer {key}' \\
+  -d '{body}'
 
 from openai import OpenAI
 client = OpenAI(base_url="{url}", api_key="{key}")

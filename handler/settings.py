@@ -19,79 +19,83 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True, hide_input_in_errors=True)
 
-    model: str = Field("/opt/qwarm/model.gguf", alias="QWARM_MODEL", description="Path of the GGUF file.")
+    model: str = Field(
+        default="/opt/qwarm/model.gguf", alias="QWARM_MODEL", description="Path of the GGUF file."
+    )
     model_name: str = Field(
-        "",
+        default="",
         alias="QWARM_MODEL_NAME",
         description="Names requests may ask for, separated by commas; the first is the one answers carry. "
         "Not set: the file's own name, and any name that begins with qwen3.5 or is qwarm.",
     )
     context: int | None = Field(
-        None,
+        default=None,
         alias="QWARM_CONTEXT",
         ge=16,
         description="Context length in tokens. Not set: what the file and memory allow, at most 32768.",
     )
     threads: int | None = Field(
-        None,
+        default=None,
         alias="QWARM_THREADS",
         ge=1,
         le=256,
         description="Worker threads. Not set: the CPUs this process may use.",
     )
     isa: str | None = Field(
-        None, alias="QWARM_ISA", description="Kernel set to use. Not set: the best one the CPU reports."
+        default=None,
+        alias="QWARM_ISA",
+        description="Kernel set to use. Not set: the best one the CPU reports.",
     )
     api_key: str = Field(
-        "",
+        default="",
         alias="QWARM_API_KEY",
         repr=False,
         description="Key that callers must send; several separated by commas.",
     )
     auth: Literal["key", "none"] = Field(
-        "key",
+        default="key",
         alias="QWARM_AUTH",
         description="none: no key is asked for, because the URL uses AWS_IAM or is meant to be open.",
     )
     invoke_mode: InvokeMode = Field(
-        "BUFFERED",
+        default="BUFFERED",
         alias="QWARM_INVOKE_MODE",
         description="The function URL's InvokeMode, which the function cannot see for itself.",
     )
     cache_mb: int | None = Field(
-        None,
+        default=None,
         alias="QWARM_CACHE_MB",
         ge=0,
         description="Memory for kept conversations, in MB. Not set: what the model leaves free.",
     )
     splice: bool = Field(
-        True,
+        default=True,
         alias="QWARM_SPLICE",
         description="Reuse the exact tokens of earlier tool calls when a client returns their ids.",
     )
     deadline_margin_ms: int = Field(
-        2000,
+        default=2000,
         alias="QWARM_DEADLINE_MARGIN_MS",
         ge=0,
         le=60_000,
         description="An answer is ended this long before the function's timeout.",
     )
     metrics: str = Field(
-        "qwarm",
+        default="qwarm",
         alias="QWARM_METRICS",
         description="Namespace of the CloudWatch metrics; off: none are written.",
     )
     log: Literal["debug", "info", "warning", "error"] = Field(
-        "info", alias="QWARM_LOG", description="Least level that is logged."
+        default="info", alias="QWARM_LOG", description="Least level that is logged."
     )
     memory_mb: int | None = Field(
-        None,
+        default=None,
         alias="AWS_LAMBDA_FUNCTION_MEMORY_SIZE",
         ge=1,
         description="The function's memory, set by Lambda.",
     )
     sam_local: bool = Field(
-        False,
+        default=False,
         alias="AWS_SAM_LOCAL",
         description="Set by `sam local`, whose emulator cannot stream: answers are buffered.",
     )

@@ -78,6 +78,10 @@ $(CHECK): $(CHECK_OBJECTS) $(LIB)
 	@echo '$(CC) $@'
 	@$(CC) $(CFLAGS) $(SAN_FLAGS) $(if $(CROSS),-static) $^ $(LDLIBS) -o $@
 
+$(BUILD)/run_model: tests/native/programs/run_model.c $(LIB)
+	@echo '$(CC) $@'
+	@$(CC) $(CPPFLAGS) $(CFLAGS) $(SAN_FLAGS) $(if $(CROSS),-static) $< $(LIB) $(LDLIBS) -o $@
+
 .PHONY: FORCE
 FORCE:
 

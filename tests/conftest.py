@@ -18,7 +18,7 @@ def oracle() -> Path:
 
 @pytest.fixture(scope="session")
 def released_template() -> str:
-    """The chat template of the released Qwen3.5-4B, which is data of the model and not part of this project."""
+    """The chat template of the released Qwen3.5-4B: data of the model, not part of this project."""
     beside = REPOSITORY.parent / "shared" / "oracle" / "templates" / "Qwen3.5-4B.jinja"
     path = Path(os.environ.get("QWARM_TEMPLATE", beside))
     if not path.is_file():

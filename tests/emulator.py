@@ -1,7 +1,7 @@
 """Lambda as the function sees it: the Runtime API behind a function URL, on this machine.
 
-It understands the streaming protocol of a custom runtime and passes every piece of an answer on as it arrives,
-which the official emulator does not.  One function process; requests to the URL wait for it in a queue.
+It understands the streaming protocol of a custom runtime and passes every piece of an answer on as it
+arrives, which the official emulator does not.  One function process; requests to the URL wait in a queue.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import threading
 import time
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -58,12 +59,17 @@ class Lambda:
         for server in self._servers:
             threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         self.url = f"http://127.0.0.1:{self._servers[1].server_port}"
-        api = {"AWS_LAMBDA_RUNTIME_API": f"127.0.0.1:{self._servers[0].server_port}"}
-        self._stdout, self._stderr = tempfile.TemporaryFile(), tempfile.TemporaryFile()
+        given = {
+            "AWS_LAMBDA_RUNTIME_API": f"127.0.0.1:{self._servers[0].server_port}",
+            "AWS_LAMBDA_FUNCTION_NAME": "qwarm",
+        }
+        self._files = ExitStack()
+        self._stdout = self._files.enter_context(tempfile.TemporaryFile())
+        self._stderr = self._files.enter_context(tempfile.TemporaryFile())
         self.process = subprocess.Popen(
             list(command),
             cwd=cwd,
-            env={**os.environ, **api, **environ},
+            env={**os.environ, **given, **environ},
             stdout=self._stdout,
             stderr=self._stderr,
         )
@@ -74,8 +80,7 @@ class Lambda:
     def __exit__(self, *_: object) -> None:
         self.process.kill()
         self.process.wait()
-        self._stdout.close()
-        self._stderr.close()
+        self._files.close()
         for server in self._servers:
             server.shutdown()
             server.server_close()

@@ -1,4 +1,4 @@
-"""Writes small GGUF files, right ones and wrong ones: every field can be changed before the bytes are made."""
+"""Writes small GGUF files, right and wrong: every field can be changed before the bytes are made."""
 
 from __future__ import annotations
 
@@ -7,12 +7,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-CODES = {"u8": "B", "i8": "b", "u16": "H", "u32": "I", "i32": "i", "f32": "f", "bool": "?", "u64": "Q", "f64": "d"}
-NUMBERS = {name: n for n, name in enumerate("u8 i8 u16 i16 u32 i32 f32 bool string array u64 i64 f64".split())}
+CODES = {
+    "u8": "B",
+    "i8": "b",
+    "u16": "H",
+    "u32": "I",
+    "i32": "i",
+    "f32": "f",
+    "bool": "?",
+    "u64": "Q",
+    "f64": "d",
+}
+NUMBERS = {
+    name: n for n, name in enumerate("u8 i8 u16 i16 u32 i32 f32 bool string array u64 i64 f64".split())
+}
 NORMAL, CONTROL, USER_DEFINED, UNUSED = 1, 3, 4, 5
 TEMPLATE = (
-    "{%- for m in messages %}{{- '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}{%- endfor %}"
-    "{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}"
+    "{%- for m in messages %}{{- '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}"
+    "{%- endfor %}{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}"
 )
 SPECIALS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 TAGS = ["<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>"]
@@ -75,7 +87,9 @@ class Gguf:
         return data + bytes(-len(data) % self.alignment)
 
     def to_bytes(self) -> bytes:
-        return self.padded(self.header()) + b"".join(self.padded(tensor.data) for tensor in self.tensors.values())
+        return self.padded(self.header()) + b"".join(
+            self.padded(tensor.data) for tensor in self.tensors.values()
+        )
 
     def write(self, folder: Path) -> Path:
         path = folder / "model.gguf"

@@ -14,7 +14,17 @@ from gguf_builder import Gguf, TensorEntry, pack, small_model, text
 from engine.errors import ModelFileError
 from engine.model_file import ModelFile
 
-MODELS = ["eq.f32", "gva2.f32", "gva2.f16bf16", "gva4.f32", "q.q8_0", "q.q4_0", "q.q4_k_m", "q.q5_q6", "q.iq4_mix"]
+MODELS = [
+    "eq.f32",
+    "gva2.f32",
+    "gva2.f16bf16",
+    "gva4.f32",
+    "q.q8_0",
+    "q.q4_0",
+    "q.q4_k_m",
+    "q.q5_q6",
+    "q.iq4_mix",
+]
 
 
 def refusal(path: Path) -> str:
@@ -136,12 +146,14 @@ def test_a01_a_short_file_is_refused_with_both_sizes(oracle: Path, tmp_path: Pat
 def test_a01_no_cut_of_the_header_goes_unnoticed(tmp_path: Path) -> None:
     data = small_model().to_bytes()
     path = tmp_path / "model.gguf"
-    for cut in [*range(0, 600), *range(600, len(data), 97)]:
+    for cut in [*range(600), *range(600, len(data), 97)]:
         path.write_bytes(data[:cut])
         refusal(path)
 
 
-@pytest.mark.parametrize("dims", [(32, (1 << 42) + 1), ((1 << 63) - 1, 2), ((1 << 64) - 1, 2), (0, 32), (32, 0)])
+@pytest.mark.parametrize(
+    "dims", [(32, (1 << 42) + 1), ((1 << 63) - 1, 2), ((1 << 64) - 1, 2), (0, 32), (32, 0)]
+)
 def test_a02_dimensions_that_wrap_or_vanish_are_refused(tmp_path: Path, dims: tuple[int, ...]) -> None:
     gguf = small_model()
     gguf.tensors["output_norm.weight"].dims = dims
@@ -266,7 +278,9 @@ def test_a08_prediction_blocks_are_not_layers(oracle: Path, tmp_path: Path) -> N
 def test_a08_more_prediction_blocks_than_blocks_are_refused(tmp_path: Path) -> None:
     gguf = small_model()
     gguf.keys["qwen35.nextn_predict_layers"] = ("u32", 4)
-    assert "nextn_predict_layers is 4, expected less than block_count, which is 4" in refusal_of(gguf, tmp_path)
+    assert "nextn_predict_layers is 4, expected less than block_count, which is 4" in refusal_of(
+        gguf, tmp_path
+    )
 
 
 @pytest.mark.parametrize("bare_key", [False, True])
@@ -284,8 +298,12 @@ def test_a09_more_layers_than_tensors_are_refused(tmp_path: Path) -> None:
     assert "2147483647 layers declared" in refusal_of(gguf, tmp_path)
 
 
-@pytest.mark.parametrize(("number", "name"), [(16, "IQ2_XXS (number 16)"), (10, "Q2_K"), (15, "Q8_K"), (999, "unknown")])
-def test_a10_a_type_that_is_not_implemented_is_refused_by_name(tmp_path: Path, number: int, name: str) -> None:
+@pytest.mark.parametrize(
+    ("number", "name"), [(16, "IQ2_XXS (number 16)"), (10, "Q2_K"), (15, "Q8_K"), (999, "unknown")]
+)
+def test_a10_a_type_that_is_not_implemented_is_refused_by_name(
+    tmp_path: Path, number: int, name: str
+) -> None:
     gguf = small_model()
     gguf.tensors["blk.2.attn_norm.weight"].type = number
     reason = refusal_of(gguf, tmp_path)
@@ -390,7 +408,7 @@ def test_changing_any_byte_of_a_header_loads_or_is_refused_in_words(tmp_path: Pa
     data, n_header = bytearray(gguf.to_bytes()), len(gguf.header())
     path = tmp_path / "model.gguf"
     refused = 0
-    for position in [*range(0, 900), *range(900, n_header, 7)]:
+    for position in [*range(900), *range(900, n_header, 7)]:
         changed = bytearray(data)
         changed[position] ^= 0xFF
         path.write_bytes(changed)

@@ -10,9 +10,10 @@ from typing import Any
 from engine.events import Event, Finished, Prefilled, Text
 from engine.request import ChatRequest
 from handler.app import App
+from handler.loader import Engine
 from handler.settings import Settings
 
-Step = Event | Exception | Callable[[], None]  # say it, raise it, or do it
+Step = Event | Exception | Callable[[], object]  # say it, raise it, or do it
 
 KEY = "sk-test"
 
@@ -89,7 +90,11 @@ class LambdaContext:
 
 
 def app_with(engine: ScriptedEngine, **settings: Any) -> App:
-    return App(Settings(**{"QWARM_API_KEY": KEY, **settings}), lambda: engine)
+    return app_loading(lambda: engine, **settings)
+
+
+def app_loading(load: Callable[[], Engine], **settings: Any) -> App:
+    return App(Settings(**{"QWARM_API_KEY": KEY, **settings}), load)
 
 
 def url_event(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -122,7 +123,8 @@ def test_a49_only_a_stream_that_asks_has_a_usage_chunk_with_no_choices(include_u
 
 
 def test_every_chunk_is_one_that_the_openai_client_knows() -> None:
-    for events in (TOOL_EVENTS, [prefilled(), Reasoning("hm"), Text("Hi"), finished(2, 1)]):
+    thought: list[Event] = [prefilled(), Reasoning("hm"), Text("Hi"), finished(2, 1)]
+    for events in (TOOL_EVENTS, thought):
         chunks = streamed(events, include_usage=True)
         assert len({chunk["id"] for chunk in chunks[:-1]}) == 1
         for chunk in chunks[:-1]:
@@ -130,7 +132,14 @@ def test_every_chunk_is_one_that_the_openai_client_knows() -> None:
 
 
 def test_a51_a_chunk_without_anything_in_it_is_not_sent() -> None:
-    events = [prefilled(), Text(""), Reasoning(""), ToolCall(0, "c", "f"), ToolArguments(0, ""), finished()]
+    events: list[Event] = [
+        prefilled(),
+        Text(""),
+        Reasoning(""),
+        ToolCall(0, "c", "f"),
+        ToolArguments(0, ""),
+        finished(),
+    ]
     assert deltas(events) == [
         {"role": "assistant", "content": ""},
         {
@@ -143,7 +152,12 @@ def test_a51_a_chunk_without_anything_in_it_is_not_sent() -> None:
 
 
 def test_a54_reasoning_cut_off_is_never_content() -> None:
-    events = [prefilled(), Reasoning("I should "), Reasoning("look"), finished(5, 5, reason="length")]
+    events: list[Event] = [
+        prefilled(),
+        Reasoning("I should "),
+        Reasoning("look"),
+        finished(5, 5, reason="length"),
+    ]
     choice = completion(events, HEAD)["choices"][0]
     assert (choice["message"]["reasoning_content"], choice["message"]["content"]) == ("I should look", "")
     assert choice["finish_reason"] == "length"
@@ -155,7 +169,7 @@ def test_log_probabilities_come_with_the_text_of_their_tokens() -> None:
         TokenLogprob("H", b"H", -0.5, (("H", b"H", -0.5), ("Y", b"Y", float("-inf")))),
         TokenLogprob("i", b"i", -1.0),
     ]
-    events = [prefilled(), tokens[0], tokens[1], Text("Hi"), finished(2)]
+    events: list[Event] = [prefilled(), tokens[0], tokens[1], Text("Hi"), finished(2)]
     listed = completion(events, HEAD)["choices"][0]["logprobs"]["content"]
     assert [(item["token"], item["bytes"], item["logprob"]) for item in listed] == [
         ("H", [72], -0.5),
@@ -192,17 +206,14 @@ def test_merged_events_give_the_same_answer_in_fewer_chunks() -> None:
 
 
 def test_events_that_end_without_finished_are_not_an_answer() -> None:
-    for consume in (
-        lambda events: completion(events, HEAD),
-        lambda events: list(sse(events, HEAD, include_usage=False)),
-    ):
-        with pytest.raises(EOFError):
-            consume([prefilled(), Text("Hi")])
+    events: list[Event] = [prefilled(), Text("Hi")]
+    with pytest.raises(EOFError):
+        completion(events, HEAD)
+    with pytest.raises(EOFError):
+        streamed(events)
 
 
 def test_a_silence_shows_while_the_engine_is_at_work() -> None:
-    import time
-
     def slow() -> Any:
         yield prefilled()
         time.sleep(0.12)

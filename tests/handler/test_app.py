@@ -21,13 +21,12 @@ from engine.errors import (
     OutOfTime,
 )
 from engine.events import Text
-from handler.app import App
 from handler.event import Reply
-from handler.settings import Settings
 from tests.handler.scripted import (
     KEY,
     LambdaContext,
     ScriptedEngine,
+    app_loading,
     app_with,
     chat,
     finished,
@@ -103,7 +102,7 @@ def test_health_needs_no_key_and_no_model() -> None:
     def never() -> Any:
         raise AssertionError("the model was touched")
 
-    app = App(Settings(QWARM_API_KEY=KEY), never)
+    app = app_loading(never)
     result = app.handle(
         url_event(path="/health", method="GET", headers={"authorization": ""}), LambdaContext()
     )
@@ -260,7 +259,7 @@ def test_a_client_waits_only_as_long_as_it_says(read_timeout: str, left: int) ->
 
 def test_a72_a_second_caller_waits_for_the_first_and_is_answered() -> None:
     begun, go_on = threading.Event(), threading.Event()
-    engine = ScriptedEngine([begun.set, lambda: go_on.wait(5) and None, *said("first")], said("second"))
+    engine = ScriptedEngine([begun.set, lambda: go_on.wait(5), *said("first")], said("second"))
     app = app_with(engine)
     answers: list[str] = []
 
@@ -298,13 +297,12 @@ def test_a50_a_failure_in_mid_stream_is_one_error_event_and_the_end() -> None:
     reply: Reply = app_with(engine, QWARM_INVOKE_MODE="RESPONSE_STREAM").handle(
         url_event(chat(stream=True)), LambdaContext()
     )
-    body = b""
+    received: list[bytes] = []
     with pytest.raises(NumericFault):
-        for chunk in reply.pieces():
-            body += chunk
-    chunks = sse_chunks(body.decode())
+        received.extend(reply.pieces())
+    chunks = sse_chunks(b"".join(received).decode())
     assert chunks[-1]["error"]["code"] == "numeric_fault"
-    assert [list(chunk)[0] for chunk in chunks[:-1]] == ["id", "id"]
+    assert [chunk["object"] for chunk in chunks[:-1]] == ["chat.completion.chunk"] * 2
     reply.close()
     assert engine.ended == 1
 
@@ -354,7 +352,7 @@ def test_a76_a_slow_load_is_begun_once_and_its_wait_ends_with_the_deadline() -> 
         done.wait(5)
         return ScriptedEngine()
 
-    app = App(Settings(QWARM_API_KEY=KEY, QWARM_DEADLINE_MARGIN_MS=0), slow)
+    app = app_loading(slow, QWARM_DEADLINE_MARGIN_MS=0)
     for _ in range(2):
         result = app.handle(url_event(chat()), LambdaContext(remaining=30))
         assert (result["statusCode"], json.loads(result["body"])["error"]["code"]) == (503, "model_loading")
@@ -370,7 +368,7 @@ def test_a74_a_model_that_does_not_fit_is_an_error_for_each_request_and_the_reas
     def too_big() -> ScriptedEngine:
         raise OutOfMemory("9000 MB needed, 512 MB available")
 
-    assert post(App(Settings(QWARM_API_KEY=KEY), too_big), chat())[0] == 500
+    assert post(app_loading(too_big), chat())[0] == 500
     assert records("load_failed")[0]["reason"] == "9000 MB needed, 512 MB available"
 
 
@@ -378,7 +376,7 @@ def test_a_broken_model_file_is_named_in_the_log_only(records: Callable[[str], l
     def broken() -> ScriptedEngine:
         raise ModelFileError("/models/a.gguf is cut off")
 
-    app = App(Settings(QWARM_API_KEY=KEY), broken)
+    app = app_loading(broken)
     status, answer = post(app, chat())
     assert (status, answer["error"]["code"]) == (500, "model_unavailable")
     assert "/models" not in json.dumps(answer)

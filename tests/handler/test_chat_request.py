@@ -307,7 +307,13 @@ def test_unknown_fields_are_named_only_if_they_look_like_names() -> None:
     )
 )
 def test_any_json_is_either_understood_or_refused(body: dict[str, Any]) -> None:
+    refusal = refusal_of(body)
+    assert refusal is None or (refusal.param and str(refusal).endswith("."))
+
+
+def refusal_of(body: dict[str, Any]) -> BadRequest | None:
     try:
         read_request(body).for_engine(splice=True)
     except BadRequest as error:
-        assert str(error).endswith(".") and error.param
+        return error
+    return None

@@ -29,7 +29,7 @@ size_t check_below(check_random *r, size_t n);
 void *check_alloc(size_t n_bytes);
 void check_free(void *p);
 
-double check_seconds(void); /* a monotonic clock */
+double check_seconds(void); /* this thread's CPU time: other work on the machine does not lengthen it */
 
 /* Compare every kernel of k with reference; returns the number of failed assertions. */
 int check_quant(const qw_kernels *k, const qw_kernels *reference);

@@ -111,7 +111,7 @@ static void check_norms(f32_check *c) {
 }
 
 static bool relatively_close(float got, double want) {
-    return fabs(got - want) <= 1.5e-6 * fabs(want) + 1e-36;
+    return fabs(got - want) <= 5e-7 * fabs(want) + 2e-36; /* near silu(-87) all is 0 */
 }
 
 static void check_gates(f32_check *c) {

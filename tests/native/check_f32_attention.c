@@ -152,6 +152,23 @@ static void spoil_unseen_keys(scene *s, size_t used) {
         }
 }
 
+/* Scores of -inf weigh nothing, even when a row has seen no other. */
+static void check_weightless_keys(f32_check *c) {
+    scene s = make_scene(c, 1, 64, false);
+    sums r;
+
+    s.seen[0] = QW_KEY_TILE;
+    for (size_t i = 0; i < s.head_dim; i++)
+        s.q[i] = 1;
+    for (size_t i = 0; i < QW_KEY_TILE * s.head_dim; i++)
+        s.keys[0][i] = -INFINITY;
+    r = attend(c->k->attention_tile, &s, 0, 1);
+    f32_expect(c, r.m[0] == -INFINITY && r.l[0] == 0 && r.o[0] == 0, "scores of -inf weigh nothing", 64, 0,
+               0);
+    check_free(r.o);
+    free_scene(&s);
+}
+
 void check_attention(f32_check *c) {
     static const size_t rows[] = {1, 2, 3, 7, 8, 13, MAX_ROWS}, widths[] = {16, 64, 128, 256};
 
@@ -168,4 +185,5 @@ void check_attention(f32_check *c) {
         check_rows(c, &s, 1e-4, "attention_tile stands steep scores");
         free_scene(&s);
     }
+    check_weightless_keys(c);
 }

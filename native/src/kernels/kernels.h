@@ -57,8 +57,8 @@ typedef struct qw_attention_tile {
     bool half;             /* keys and values are f16 */
     const uint32_t *limit; /* [n_rows]: row r sees keys [0, limit[r]) of this tile; may be 0 */
     float *m;              /* [n_rows] running maximum, -inf at the start */
-    float *l;              /* [n_rows] running sum of exp(score - m) */
-    float *o;              /* [n_rows][head_dim] running sum of exp(score - m) * v */
+    float *l;              /* [n_rows] running sum of exp(score - m), 0 at the start */
+    float *o;              /* [n_rows][head_dim] running sum of exp(score - m) * v, 0 at the start */
     float *scratch;        /* 64-byte aligned, QW_ATTENTION_SCRATCH(n_rows, head_dim) floats */
 } qw_attention_tile;
 

@@ -6,6 +6,7 @@
 #include "isa.h"
 
 #include "../vector/quantize.h"
+#include "../vector/unpack.h"
 
 typedef __m256 dot_sum;
 

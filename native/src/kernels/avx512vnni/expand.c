@@ -6,6 +6,7 @@
 #include "isa.h"
 
 #include "../vector/round.h"
+#include "unpack.h"
 
 enum { QW_STORE_COLS = 16 };
 
@@ -62,11 +63,10 @@ QW_INLINE __m256i words_of(__m512 x) {
  */
 QW_INLINE float round_unpacked(const qw_unpacked *u, qw_range range, int8_t *q) {
     const int power = range.low >= -4 ? 2 : range.low >= -8 ? 3 : range.low >= -16 ? 4 : range.low >= -32 ? 5 : 7;
-    const __m512i pairs = _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
-    __m512 scale = _mm512_loadu_ps(u->scale), min = _mm512_setzero_ps(), end;
+    __m512 scale = u->scale, min = _mm512_setzero_ps(), end;
 
     if (range.has_min) {
-        min = _mm512_permutexvar_ps(pairs, _mm512_castps256_ps512(_mm256_loadu_ps(u->min)));
+        min = twice_each(u->min);
         end = _mm512_fmsub_ps(scale, _mm512_set1_ps((float)range.high), min);
     } else {
         end = _mm512_mul_ps(scale, _mm512_set1_ps((float)(1 << power)));
@@ -80,7 +80,8 @@ QW_INLINE float round_unpacked(const qw_unpacked *u, qw_range range, int8_t *q) 
     __m256i a = words_of(_mm512_mul_ps(scale, inverse)), b = words_of(_mm512_mul_ps(min, inverse));
     b = _mm256_sub_epi16(b, _mm256_set1_epi16(64));
     for (int g = 0; g < QW_BLOCK_K / 32; g++) {
-        __m512i value = _mm512_cvtepi8_epi16(_mm256_load_si256((const __m256i *)(u->q + 32 * g)));
+        __m512i value = _mm512_add_epi8(u->q[g / 2], _mm512_set1_epi8((char)range.low));
+        value = _mm512_cvtepi8_epi16(g % 2 ? _mm512_extracti64x4_epi64(value, 1) : _mm512_castsi512_si256(value));
         if (range.has_min) {
             value = _mm512_sub_epi16(_mm512_mullo_epi16(value, words_of_group(a, g)), words_of_group(b, g));
             value = _mm512_srai_epi16(value, 7);

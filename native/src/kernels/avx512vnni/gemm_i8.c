@@ -1,8 +1,8 @@
 /*
  * The int8 GEMM of P8 with VPDPBUSD, 8 rows x 32 columns x 256 k at a time.
  *
- * Activation block: [k / 4][8 rows][4] int8; meta holds the rows' scales, then 128 times the sums of their values
- * as int32.  Weights are w + 128, so accumulators start at minus that.  Tiles are rows [8][64].
+ * Activation block: [k / 4][8 rows][4] int8; meta holds the rows' scales, then -128 times the sums of their
+ * values as int32: weights are w + 128, so accumulators start there.  Tiles are rows [8][64].
  */
 #include <immintrin.h>
 #include <string.h>
@@ -25,30 +25,40 @@ void qw_avx512vnni_quantize_block(const float *x, size_t ld, size_t n_rows, size
         meta[r] = round_floats(x + r * ld, n_k, rows[r]);
         for (size_t k = 0; k < QW_BLOCK_K; k++)
             sums[r] += rows[r][k];
-        sums[r] *= 128;
+        sums[r] *= -128;
     }
     memcpy(meta + ROWS, sums, sizeof sums);
     for (size_t k = 0; k < QW_BLOCK_K; k += 32)
         transpose_8x8(rows[0] + k, QW_BLOCK_K, q + k * ROWS, 4 * ROWS);
 }
 
+/* Four k: weights of the left and right sixteen columns, then row by row one broadcast and two products. */
+#define WEIGHTS(k) "vmovdqu64 " #k "*256(%[w]), %[wl]\n vmovdqu64 " #k "*256+64(%[w]), %[wr]\n"
+#define ROW(k, r, x)                                                                                              \
+    "vpbroadcastd " #k "*32+" #r "*4(%[q]), %[" #x "]\n"                                                           \
+    "vpdpbusd %[" #x "], %[wl], %[l" #r "]\n"                                                                      \
+    "vpdpbusd %[" #x "], %[wr], %[r" #r "]\n"
+#define FOUR_K(k)                                                                                                  \
+    WEIGHTS(k) ROW(k, 0, x0) ROW(k, 1, x1) ROW(k, 2, x2) ROW(k, 3, x3) ROW(k, 4, x0) ROW(k, 5, x1) ROW(k, 6, x2)   \
+    ROW(k, 7, x3)
+#define START(r) "vpbroadcastd 32+" #r "*4(%[meta]), %[l" #r "]\n vmovdqa64 %[l" #r "], %[r" #r "]\n"
+#define SUMS(n) [l##n] "=&v"(left[n]), [r##n] "=&v"(right[n])
+
 QW_INLINE void tile_8x32(const int8_t *q, const float *meta, const int8_t *w, const float *scale, float *c, bool first) {
-    __m512i left[ROWS], right[ROWS];
-    for (int r = 0; r < ROWS; r++) {
-        int32_t sum;
-        memcpy(&sum, &meta[ROWS + r], sizeof sum);
-        left[r] = right[r] = _mm512_set1_epi32(-sum);
-    }
-    for (size_t k = 0; k < QW_BLOCK_K; k += 4, q += 4 * ROWS, w += 4 * QW_PANEL_COLS) {
-        __m512i w_left = _mm512_loadu_si512(w), w_right = _mm512_loadu_si512(w + 64);
-        for (int r = 0; r < ROWS; r++) {
-            int32_t four;
-            memcpy(&four, q + 4 * r, sizeof four);
-            __m512i x = _mm512_set1_epi32(four);
-            left[r] = _mm512_dpbusd_epi32(left[r], w_left, x);
-            right[r] = _mm512_dpbusd_epi32(right[r], w_right, x);
-        }
-    }
+    __m512i left[ROWS], right[ROWS], wl, wr, x0, x1, x2, x3;
+    size_t steps = QW_BLOCK_K / 8;
+    __asm__ volatile(/* asm, because compilers copy accumulators back and forth */
+                     START(0) START(1) START(2) START(3) START(4) START(5) START(6) START(7)
+                     "1:\n" FOUR_K(0) FOUR_K(1)
+                     "add $512, %[w]\n"
+                     "add $64, %[q]\n"
+                     "dec %[steps]\n"
+                     "jnz 1b\n"
+                     : SUMS(0), SUMS(1), SUMS(2), SUMS(3), SUMS(4), SUMS(5), SUMS(6), SUMS(7), [w] "+r"(w), [q] "+r"(q),
+                       [steps] "+r"(steps), [wl] "=&v"(wl), [wr] "=&v"(wr), [x0] "=&v"(x0), [x1] "=&v"(x1),
+                       [x2] "=&v"(x2), [x3] "=&v"(x3)
+                     : [meta] "r"(meta)
+                     : "memory", "cc");
     __m512 scale_left = _mm512_loadu_ps(scale), scale_right = _mm512_loadu_ps(scale + 16);
     for (int r = 0; r < ROWS; r++, c += QW_PANEL_COLS) {
         __m512 row_scale = _mm512_set1_ps(meta[r]);

@@ -1,4 +1,4 @@
 /*
  * P8's expanders in the dotprod set's layout.
  */
-#include "expand_all.h"
+#include "expand.h"

@@ -1,16 +1,14 @@
 /*
  * P8's NEON expanders: the frame they share.
  *
- * Columns go in units of QW_UNIT, whose values isa.h puts into the panel sixteen k at a time.  A column or a
- * block that is not there is read from zeros.
+ * Columns go in units of QW_UNIT, whose values isa.h puts into the panel sixteen k at a time.  A column that is not
+ * there is a block of zeros.
  */
 #ifndef QW_EXPAND_NEON_H
 #define QW_EXPAND_NEON_H
 
 #include "../vector/quant_table.h"
-#include "neon.h"
-
-static const uint8_t qw_zero_block[QW_BLOCK_K]; /* longer than any block */
+#include "unpack_neon.h"
 
 /* Units of the first n_cols columns, up to a whole group of eight; the groups after it are cleared. */
 QW_INLINE size_t qw_open_panel(size_t n_cols, int8_t *panel, float *scale) {
@@ -22,10 +20,15 @@ QW_INLINE size_t qw_open_panel(size_t n_cols, int8_t *panel, float *scale) {
     return n_units;
 }
 
-/* Block b of a column, of block_bytes each. */
-QW_INLINE const void *qw_block(const void *w, size_t col_bytes, size_t n_cols, size_t col, size_t block_bytes,
-                               size_t n_blocks, size_t b) {
-    return col < n_cols && b < n_blocks ? (const uint8_t *)w + col * col_bytes + b * block_bytes : qw_zero_block;
+/* One unit's blocks of 256 values, whole_bytes each. */
+QW_INLINE void qw_open_unit(const void *w, size_t col_bytes, size_t n_cols, size_t n_k, size_t unit, size_t whole_bytes,
+                            uint8_t spare[QW_UNIT][QW_BYTES_MOST], const void *block[QW_UNIT]) {
+    for (size_t c = 0; c < QW_UNIT; c++) {
+        size_t column = unit * QW_UNIT + c;
+        bool there = column < n_cols;
+        block[c] = qw_whole(there ? (const uint8_t *)w + column * col_bytes : w, there ? n_k * whole_bytes / QW_BLOCK_K : 0,
+                            whole_bytes, spare[c]);
+    }
 }
 
 /*
@@ -42,21 +45,23 @@ QW_INLINE float qw_column_scale(float max, float *inverse) {
     return max * (1.0f / 127.0f);
 }
 
-/* v * ratio / 2^15, rounded; |ratio| <= 127 / 128 * 2^15, so that even v = -128 gives no more than 127. */
-QW_INLINE int8x16_t qw_rescale(int8x16_t v, int16x8_t ratio) {
-    return qw_narrow_s16(vqrdmulhq_s16(vmovl_s8(vget_low_s8(v)), ratio), vqrdmulhq_s16(vmovl_high_s8(v), ratio));
+/*
+ * The ratios of sixteen groups' scales to the column's, which is returned, in Q15: at most 127 / 128, so that even
+ * q = -128 becomes no more than 127.
+ */
+QW_INLINE float qw_ratios(const float32x4_t s[2], const float32x4_t t[2], int16_t s_ratio[8], int16_t t_ratio[8]) {
+    float32x4_t most = vmaxq_f32(vmaxq_f32(vabsq_f32(s[0]), vabsq_f32(s[1])), vmaxq_f32(vabsq_f32(t[0]), vabsq_f32(t[1])));
+    float inverse, scale = qw_column_scale(128.0f * vmaxvq_f32(most), &inverse), factor = 0x1p+15f * inverse;
+
+    vst1q_s16(s_ratio, qw_round_s16(vmulq_n_f32(s[0], factor), vmulq_n_f32(s[1], factor)));
+    vst1q_s16(t_ratio, qw_round_s16(vmulq_n_f32(t[0], factor), vmulq_n_f32(t[1], factor)));
+    return scale;
 }
 
-/* The ratios, for qw_rescale, of sixteen groups' scales to the column's scale, which is returned. */
-QW_INLINE float qw_group_ratios(const float32x4_t group[4], int16_t ratio[16]) {
-    float32x4_t most = vmaxq_f32(vmaxq_f32(vabsq_f32(group[0]), vabsq_f32(group[1])),
-                                 vmaxq_f32(vabsq_f32(group[2]), vabsq_f32(group[3])));
-    float inverse, scale = qw_column_scale(128.0f * vmaxvq_f32(most), &inverse);
-    float factor = 0x1p+15f * inverse;
-
-    vst1q_s16(ratio, qw_round_s16(vmulq_n_f32(group[0], factor), vmulq_n_f32(group[1], factor)));
-    vst1q_s16(ratio + 8, qw_round_s16(vmulq_n_f32(group[2], factor), vmulq_n_f32(group[3], factor)));
-    return scale;
+/* q * ratio / 2^15, rounded. */
+QW_INLINE int8x16_t qw_rescale(int8x16_t q, int16_t ratio) {
+    int16x8_t r = vdupq_n_s16(ratio);
+    return qw_narrow_s16(vqrdmulhq_s16(vmovl_s8(vget_low_s8(q)), r), vqrdmulhq_s16(vmovl_high_s8(q), r));
 }
 
 #endif

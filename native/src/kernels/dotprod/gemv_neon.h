@@ -1,11 +1,14 @@
 /*
- * The NEON GEMV: dot products of unpacked int8 values with quantized rows, and one function per row count.
+ * The NEON GEMV: 256 values of a column are unpacked once and multiplied with every row.
+ *
+ * Sums of four groups meet in one vector, so that scales are applied to four at a time.  A row's operations are
+ * the same whatever n_rows is; each count gets its own copy of the code to keep the totals in registers.
  */
 #ifndef QW_GEMV_NEON_H
 #define QW_GEMV_NEON_H
 
 #include "../vector/quant_table.h"
-#include "neon.h"
+#include "unpack_neon.h"
 
 QW_INLINE int32x4_t qw_dot_16(int8x16_t w, const int8_t *x) {
     return vdotq_s32(vdupq_n_s32(0), w, vld1q_s8(x));
@@ -15,28 +18,86 @@ QW_INLINE int32x4_t qw_dot_32(const int8x16_t w[2], const int8_t *x) {
     return vdotq_s32(qw_dot_16(w[0], x), w[1], vld1q_s8(x + 16));
 }
 
-/* Lane i is the sum of p[i]. */
-QW_INLINE float32x4_t qw_sum_lanes(int32x4_t p0, int32x4_t p1, int32x4_t p2, int32x4_t p3) {
-    return vcvtq_f32_s32(vpaddq_s32(vpaddq_s32(p0, p1), vpaddq_s32(p2, p3)));
+/* Lane i is the sum of p[i]'s lanes. */
+QW_INLINE float32x4_t qw_sum_lanes(const int32x4_t p[4]) {
+    return vcvtq_f32_s32(vpaddq_s32(vpaddq_s32(p[0], p[1]), vpaddq_s32(p[2], p[3])));
 }
 
-/* Lane i of sum[h] is the dot product of the 4h + i th 32 values. */
-QW_INLINE void qw_dot_8x32(const int8x16_t w[16], const int8_t *x, float32x4_t sum[2]) {
-    for (size_t h = 0; h < 2; h++, w += 8, x += 128)
-        sum[h] = qw_sum_lanes(qw_dot_32(w, x), qw_dot_32(w + 2, x + 32), qw_dot_32(w + 4, x + 64), qw_dot_32(w + 6, x + 96));
-}
+/* Groups of 32; without mins, min is not read. */
+QW_INLINE void qw_gemv_32(qw_scales_32 *scales, qw_load *load, bool has_min, size_t whole_bytes, QW_GEMV_ARGS) {
+    for (size_t c = 0; c < n_cols; c++) {
+        const uint8_t *column = (const uint8_t *)w + c * col_bytes;
+        float32x4_t total[QW_GEMV_ROWS] = {vdupq_n_f32(0), vdupq_n_f32(0), vdupq_n_f32(0), vdupq_n_f32(0)};
 
-/* A kernel of the table from an inline one: a constant n_rows keeps the rows' totals in registers. */
-#define QW_DEFINE_NEON_GEMV(name)                                                           \
-    void QW_NAME(gemv_##name)(QW_GEMV_ARGS) {                                          \
-        if (n_rows == 1)                                                               \
-            qw_gemv_##name(w, col_bytes, n_cols, n_k, rows, 1, y, ld);                 \
-        else if (n_rows == 2)                                                          \
-            qw_gemv_##name(w, col_bytes, n_cols, n_k, rows, 2, y, ld);                 \
-        else if (n_rows == 3)                                                          \
-            qw_gemv_##name(w, col_bytes, n_cols, n_k, rows, 3, y, ld);                 \
-        else                                                                           \
-            qw_gemv_##name(w, col_bytes, n_cols, n_k, rows, QW_GEMV_ROWS, y, ld);      \
+        for (size_t k = 0; k < n_k; k += QW_BLOCK_K, column += whole_bytes) {
+            uint8_t spare[QW_BYTES_MOST];
+            const void *block = qw_whole(column, (n_k - k) * whole_bytes / QW_BLOCK_K, whole_bytes, spare);
+            float32x4_t scale[2], min[2];
+            scales(block, scale, min);
+            for (size_t h = 0; h < 2; h++) {
+                int8x16_t q[8];
+                load(block, 2 * h, q);
+                load(block, 2 * h + 1, q + 4);
+                for (size_t r = 0; r < n_rows; r++) {
+                    size_t group = k / QW_ACT_GROUP + 4 * h;
+                    int32x4_t p[4];
+                    for (size_t i = 0; i < 4; i++)
+                        p[i] = qw_dot_32(q + 2 * i, rows[r].q + k + 128 * h + 32 * i);
+                    total[r] = vfmaq_f32(total[r], vmulq_f32(qw_sum_lanes(p), scale[h]), vld1q_f32(rows[r].d + group));
+                    if (has_min)
+                        total[r] = vfmsq_f32(total[r], min[h], vld1q_f32(rows[r].sum + group));
+                }
+            }
+        }
+        for (size_t r = 0; r < n_rows; r++)
+            y[r * ld + c] = vaddvq_f32(total[r]);
     }
+}
+
+/* Groups of 16, in blocks of 256: an even and an odd group share an activation scale. */
+QW_INLINE void qw_gemv_16(qw_scales_16 *scales, qw_load *load, size_t whole_bytes, QW_GEMV_ARGS) {
+    for (size_t c = 0; c < n_cols; c++) {
+        const uint8_t *block = (const uint8_t *)w + c * col_bytes;
+        float32x4_t total[QW_GEMV_ROWS] = {vdupq_n_f32(0), vdupq_n_f32(0), vdupq_n_f32(0), vdupq_n_f32(0)};
+
+        for (size_t k = 0; k < n_k; k += QW_BLOCK_K, block += whole_bytes) {
+            float32x4_t even[2], odd[2];
+            scales(block, even, odd);
+            for (size_t h = 0; h < 2; h++) {
+                int8x16_t q[2][4];
+                load(block, 2 * h, q[0]);
+                load(block, 2 * h + 1, q[1]);
+                for (size_t r = 0; r < n_rows; r++) {
+                    const int8_t *x = rows[r].q + k + 128 * h;
+                    int32x4_t p[2][4];
+                    for (size_t i = 0; i < 4; i++) {
+                        p[0][i] = qw_dot_16(q[0][i], x + 32 * i);
+                        p[1][i] = qw_dot_16(q[1][i], x + 32 * i + 16);
+                    }
+                    float32x4_t sum = vmulq_f32(qw_sum_lanes(p[0]), even[h]);
+                    sum = vfmaq_f32(sum, qw_sum_lanes(p[1]), odd[h]);
+                    total[r] = vfmaq_f32(total[r], sum, vld1q_f32(rows[r].d + k / QW_ACT_GROUP + 4 * h));
+                }
+            }
+        }
+        for (size_t r = 0; r < n_rows; r++)
+            y[r * ld + c] = vaddvq_f32(total[r]);
+    }
+}
+
+/* A kernel of the table: function with its first arguments given. */
+#define QW_DEFINE_NEON_GEMV(name, function, ...)       \
+    void QW_NAME(gemv_##name)(QW_GEMV_ARGS) {          \
+        switch (n_rows) {                              \
+            QW_GEMV_CASE(1, function, __VA_ARGS__)     \
+            QW_GEMV_CASE(2, function, __VA_ARGS__)     \
+            QW_GEMV_CASE(3, function, __VA_ARGS__)     \
+            QW_GEMV_CASE(4, function, __VA_ARGS__)     \
+        }                                              \
+    }
+#define QW_GEMV_CASE(n, function, ...)                                         \
+    case n:                                                                    \
+        function(__VA_ARGS__, w, col_bytes, n_cols, n_k, rows, n, y, ld);      \
+        break;
 
 #endif

@@ -40,6 +40,16 @@ QW_INLINE int8x16_t qw_narrow_s16(int16x8_t x0, int16x8_t x1) {
     return vuzp1q_s8(vreinterpretq_s8_s16(x0), vreinterpretq_s8_s16(x1));
 }
 
+/* x[0, 16) * factor, rounded; the products fit an int8. */
+QW_INLINE int8x16_t qw_quantize_16(const float *x, float factor) {
+    int16x8_t q[2];
+
+    for (size_t i = 0; i < 2; i++)
+        q[i] = vuzp1q_s16(vreinterpretq_s16_s32(vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(x + 8 * i), factor))),
+                          vreinterpretq_s16_s32(vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(x + 8 * i + 4), factor))));
+    return qw_narrow_s16(q[0], q[1]);
+}
+
 QW_INLINE void qw_widen_s16(int16x8_t x, float32x4_t out[2]) {
     out[0] = vcvtq_f32_s32(vmovl_s16(vget_low_s16(x)));
     out[1] = vcvtq_f32_s32(vmovl_high_s16(x));

@@ -3,4 +3,4 @@
  */
 #include "isa.h"
 
-#include "../dotprod/expand_all.h"
+#include "../dotprod/expand.h"

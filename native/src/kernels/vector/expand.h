@@ -1,6 +1,7 @@
 /*
- * P8 expanders built on the unpackers.  The including file provides, for its panel layout,
+ * P8 expanders built on the unpackers.  The including file provides
  *
+ *     unpack_q4_k(w, u) ..., qw_unpacked                 unpack.h's, or its own
  *     QW_STORE_COLS                                      columns stored together, a divisor of 64
  *     store_columns(panel, column, q)                    int8 q[QW_STORE_COLS][256] from that column on
  *     store_scales(scale, column, s)                     their scales
@@ -16,15 +17,14 @@
 
 QW_INLINE void expand_blocks(qw_unpack *unpack, qw_range range, QW_EXPAND_ARGS) {
     const char *block = w;
-    qw_unpacked u;
-    if (n_k < QW_BLOCK_K)
-        memset(&u, 0, sizeof u);
+    uint8_t room[QW_MOST_BLOCK_BYTES];
     for (size_t column = 0; column < QW_PANEL_COLS; column += QW_STORE_COLS) {
         int8_t q[QW_STORE_COLS][QW_BLOCK_K] __attribute__((aligned(64)));
         float s[QW_STORE_COLS];
         for (size_t i = 0; i < QW_STORE_COLS; i++, block += col_bytes)
             if (column + i < n_cols) {
-                unpack(block, n_k, &u);
+                qw_unpacked u;
+                unpack(whole_block(block, range, n_k, room), &u);
                 s[i] = round_unpacked(&u, range, q[i]);
             } else {
                 memset(q[i], 0, QW_BLOCK_K);

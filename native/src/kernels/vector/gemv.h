@@ -2,6 +2,7 @@
  * GEMV built on the unpackers: a block is unpacked once and multiplied with every row.
  * The including file provides
  *
+ *     unpack_q4_k(w, u) ..., qw_unpacked                 unpack.h's, or its own
  *     dot_sum                                            one row's running sum, as wide as it likes
  *     dot_block(sum, u, range, q, d, group_sum)          + sum over 8 groups of d * (w . q) - min * group_sum
  *     dot_total(sum)
@@ -13,22 +14,22 @@
 #define QW_GEMV_H
 
 #include "quant_table.h"
-#include "unpack.h"
+#include "weights.h"
 
 QW_INLINE size_t gemv_part(size_t n_k, size_t k) {
     return n_k - k < QW_BLOCK_K ? n_k - k : QW_BLOCK_K;
 }
 
-QW_INLINE void gemv_blocks(qw_unpack *unpack, qw_range range, size_t block_bytes, QW_GEMV_ARGS) {
+/* n_rows is a constant here, so that the sums stay in registers. */
+QW_INLINE void gemv_blocks_of(qw_unpack *unpack, qw_range range, QW_GEMV_ARGS) {
     for (size_t c = 0; c < n_cols; c++) {
         const char *block = (const char *)w + c * col_bytes;
+        uint8_t room[QW_MOST_BLOCK_BYTES];
         dot_sum sum[QW_GEMV_ROWS] = {0};
-        for (size_t k = 0; k < n_k; k += QW_BLOCK_K, block += block_bytes) {
+        for (size_t k = 0; k < n_k; k += QW_BLOCK_K, block += range.bytes) {
             qw_unpacked u;
-            size_t n = gemv_part(n_k, k), g = k / QW_ACT_GROUP;
-            if (n < QW_BLOCK_K)
-                memset(&u, 0, sizeof u);
-            unpack(block, n, &u);
+            size_t g = k / QW_ACT_GROUP;
+            unpack(whole_block(block, range, gemv_part(n_k, k), room), &u);
             for (size_t r = 0; r < n_rows; r++)
                 sum[r] = dot_block(sum[r], &u, range, rows[r].q + k, rows[r].d + g, rows[r].sum + g);
         }
@@ -37,54 +38,64 @@ QW_INLINE void gemv_blocks(qw_unpack *unpack, qw_range range, size_t block_bytes
     }
 }
 
-/* Plain lanes: enough of them that the additions of several vectors overlap. */
-enum { GEMV_LANES = 4 * QW_VL };
+typedef float lanes __attribute__((vector_size(QW_VL * sizeof(float)), aligned(4), may_alias));
 
-QW_INLINE void gemv_floats(qw_unpack_floats *unpack, size_t value_bytes, QW_GEMV_ARGS) {
+/* Four vectors per row, so that their additions overlap. */
+enum { GEMV_VECTORS = 4, GEMV_LANES = GEMV_VECTORS * QW_VL };
+
+QW_INLINE void gemv_floats_of(qw_unpack_floats *unpack, size_t value_bytes, QW_GEMV_ARGS) {
     for (size_t c = 0; c < n_cols; c++) {
         const char *column = (const char *)w + c * col_bytes;
-        float sum[QW_GEMV_ROWS][GEMV_LANES] = {0};
+        lanes sum[QW_GEMV_ROWS][GEMV_VECTORS] = {0};
         for (size_t k = 0; k < n_k; k += QW_BLOCK_K) {
-            float values[QW_BLOCK_K];
-            size_t n = gemv_part(n_k, k), i;
+            float values[QW_BLOCK_K], room[QW_GEMV_ROWS][QW_BLOCK_K];
+            const float *x[QW_GEMV_ROWS];
+            size_t n = gemv_part(n_k, k), n_whole = (n + GEMV_LANES - 1) / GEMV_LANES * GEMV_LANES;
             unpack(column + k * value_bytes, n, values);
-            for (size_t r = 0; r < n_rows; r++) {
-                const float *x = rows[r].x + k;
-                float lanes[GEMV_LANES];
-                memcpy(lanes, sum[r], sizeof lanes);
-                for (i = 0; i + GEMV_LANES <= n; i += GEMV_LANES)
-                    for (size_t lane = 0; lane < GEMV_LANES; lane++)
-                        lanes[lane] += values[i + lane] * x[i + lane];
-                for (; i < n; i++)
-                    lanes[i % GEMV_LANES] += values[i] * x[i];
-                memcpy(sum[r], lanes, sizeof lanes);
+            for (size_t r = 0; r < n_rows; r++)
+                x[r] = rows[r].x + k;
+            if (n < n_whole) { /* what is missing counts as zeros */
+                memset(values + n, 0, (n_whole - n) * sizeof *values);
+                for (size_t r = 0; r < n_rows; r++) {
+                    memcpy(room[r], x[r], n * sizeof(float));
+                    memset(room[r] + n, 0, (n_whole - n) * sizeof(float));
+                    x[r] = room[r];
+                }
             }
+            for (size_t i = 0; i < n_whole; i += GEMV_LANES)
+                for (size_t r = 0; r < n_rows; r++)
+                    for (size_t v = 0; v < GEMV_VECTORS; v++)
+                        sum[r][v] += *(const lanes *)(values + i + v * QW_VL) * *(const lanes *)(x[r] + i + v * QW_VL);
         }
         for (size_t r = 0; r < n_rows; r++) {
-            for (size_t width = GEMV_LANES / 2; width; width /= 2)
-                for (size_t lane = 0; lane < width; lane++)
-                    sum[r][lane] += sum[r][lane + width];
-            y[r * ld + c] = sum[r][0];
+            lanes total = (sum[r][0] + sum[r][1]) + (sum[r][2] + sum[r][3]);
+            float lane[QW_VL];
+            memcpy(lane, &total, sizeof lane);
+            for (size_t width = QW_VL / 2; width; width /= 2)
+                for (size_t i = 0; i < width; i++)
+                    lane[i] += lane[i + width];
+            y[r * ld + c] = lane[0];
         }
     }
 }
 
-/* Bytes of 256 values of a type. */
-enum {
-    bytes_q4_0 = 8 * sizeof(block_q4_0), bytes_q4_1 = 8 * sizeof(block_q4_1), bytes_q5_0 = 8 * sizeof(block_q5_0),
-    bytes_q5_1 = 8 * sizeof(block_q5_1), bytes_q8_0 = 8 * sizeof(block_q8_0), bytes_iq4_nl = 8 * sizeof(block_iq4_nl),
-    bytes_q3_k = sizeof(block_q3_k), bytes_q4_k = sizeof(block_q4_k), bytes_q5_k = sizeof(block_q5_k),
-    bytes_q6_k = sizeof(block_q6_k), bytes_iq4_xs = sizeof(block_iq4_xs)
-};
+/* One copy of a function per row count: 1 .. QW_GEMV_ROWS. */
+#define GEMV_PER_ROWS(function, ...)                                                                               \
+    switch (n_rows) {                                                                                              \
+    case 1: function(__VA_ARGS__, w, col_bytes, n_cols, n_k, rows, 1, y, ld); break;                               \
+    case 2: function(__VA_ARGS__, w, col_bytes, n_cols, n_k, rows, 2, y, ld); break;                               \
+    case 3: function(__VA_ARGS__, w, col_bytes, n_cols, n_k, rows, 3, y, ld); break;                               \
+    default: function(__VA_ARGS__, w, col_bytes, n_cols, n_k, rows, 4, y, ld);                                     \
+    }
 
 #define QW_DEFINE_GEMV(name)                                                                                       \
     void QW_NAME(gemv_##name)(QW_GEMV_ARGS) {                                                                      \
-        gemv_blocks(unpack_##name, range_##name, bytes_##name, w, col_bytes, n_cols, n_k, rows, n_rows, y, ld);    \
+        GEMV_PER_ROWS(gemv_blocks_of, unpack_##name, range_##name)                                                 \
     }
 
 #define QW_DEFINE_GEMV_FLOATS(name, value_type)                                                                    \
     void QW_NAME(gemv_##name)(QW_GEMV_ARGS) {                                                                      \
-        gemv_floats(unpack_##name, sizeof(value_type), w, col_bytes, n_cols, n_k, rows, n_rows, y, ld);            \
+        GEMV_PER_ROWS(gemv_floats_of, unpack_##name, sizeof(value_type))                                           \
     }
 
 #endif

@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-#include "unpack.h"
+#include "weights.h"
 
 #define ROUND_FLOOR_BITS 0x0d800000u /* 2^-100: keeps 127 / max finite; values far below it become zeros */
 #define ROUND_INF_BITS 0x7f800000u

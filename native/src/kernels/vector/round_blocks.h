@@ -5,6 +5,7 @@
 #define QW_ROUND_BLOCKS_H
 
 #include "round.h"
+#include "unpack.h"
 
 QW_INLINE float round_unpacked(const qw_unpacked *u, qw_range range, int8_t *q) {
     float x[QW_BLOCK_K];

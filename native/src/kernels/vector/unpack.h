@@ -1,23 +1,18 @@
 /*
- * One unpacker per weight type: the file's blocks -> int8 values, a scale per 16 and a min per 32,
+ * One unpacker per weight type: 256 values in the file's blocks -> int8 values, a scale per 16 and a min per 32,
  *
  *     w[i] = scale[i / 16] * q[i] - min[i / 32]
  *
- * in plain loops that a compiler turns into vectors of whatever set the including file is for.
- * An unpacker covers n_k <= 256 values, a multiple of the type's block, and leaves the rest of the arrays alone.
+ * in GNU C's vectors of 16 bytes, which every instruction set here has.
  */
 #ifndef QW_UNPACK_H
 #define QW_UNPACK_H
 
-#include <string.h>
-
-#if defined(__SSSE3__)
-#include <immintrin.h>
-#elif defined(__aarch64__)
+#if defined(__aarch64__)
 #include <arm_neon.h>
 #endif
 
-#include "isa_common.h"
+#include "weights.h"
 
 typedef struct qw_unpacked {
     int8_t q[QW_BLOCK_K] __attribute__((aligned(64)));
@@ -25,31 +20,49 @@ typedef struct qw_unpacked {
     float min[QW_BLOCK_K / 32];
 } qw_unpacked;
 
-typedef void qw_unpack(const void *w, size_t n_k, qw_unpacked *u);
+typedef void qw_unpack(const void *w, qw_unpacked *u);
 
-/* What a type's q can be; for constant folding in what is built on the unpackers. */
-typedef struct qw_range {
-    int low, high;
-    bool has_min;    /* else every min is 0 */
-    bool fine_scale; /* else both halves of a group of 32 share a scale */
-} qw_range;
+typedef uint8_t bytes16 __attribute__((vector_size(16)));
 
-static const qw_range range_q4_0 = {-8, 7, false, false}, range_q4_1 = {0, 15, true, false};
-static const qw_range range_q5_0 = {-16, 15, false, false}, range_q5_1 = {0, 31, true, false};
-static const qw_range range_q8_0 = {-128, 127, false, false}, range_q3_k = {-4, 3, false, true};
-static const qw_range range_q4_k = {0, 15, true, false}, range_q5_k = {0, 31, true, false};
-static const qw_range range_q6_k = {-32, 31, false, true}, range_iq4_nl = {-127, 113, false, false};
-static const qw_range range_iq4_xs = {-127, 113, false, false};
+QW_INLINE bytes16 load16(const void *from) {
+    bytes16 x;
+    memcpy(&x, from, sizeof x);
+    return x;
+}
 
-QW_INLINE float unpack_half(uint16_t h) {
-#if defined(__F16C__)
-    return _cvtsh_ss(h);
+QW_INLINE void store16(int8_t *to, bytes16 x) {
+    memcpy(to, &x, sizeof x);
+}
+
+QW_INLINE bytes16 every(uint8_t x) {
+    return (bytes16){x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x};
+}
+
+QW_INLINE bytes16 low_nibbles(bytes16 x) {
+    return x & every(15);
+}
+
+QW_INLINE bytes16 high_nibbles(bytes16 x) {
+    return x >> every(4);
+}
+
+/* byte i is 16 if bit i of high is set */
+QW_INLINE bytes16 fifth_bits(const uint8_t high[2]) {
+    const bytes16 bit = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
+    uint64_t spread[2] = {high[0] * 0x0101010101010101u, high[1] * 0x0101010101010101u};
+    return (bytes16)((load16(spread) & bit) == bit) & every(16);
+}
+
+/* The values that sixteen indices of the IQ4 types stand for. */
+QW_INLINE bytes16 iq4_values(bytes16 index) {
+#if defined(__SSSE3__)
+    return (bytes16)_mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)qw_iq4_values), (__m128i)index);
 #elif defined(__aarch64__)
-    __fp16 f;
-    memcpy(&f, &h, sizeof f);
-    return f;
+    return (bytes16)vqtbl1q_s8(vld1q_s8(qw_iq4_values), (uint8x16_t)index);
 #else
-    return qw_f16_to_f32(h);
+    for (int i = 0; i < 16; i++)
+        index[i] = (uint8_t)qw_iq4_values[index[i]];
+    return index;
 #endif
 }
 
@@ -58,96 +71,63 @@ QW_INLINE void unpack_group(qw_unpacked *u, size_t group, float scale, float min
     u->min[group] = min;
 }
 
-/* Sixteen bytes: values 0 .. 15 in the low halves, 16 .. 31 in the high ones. */
-QW_INLINE void unpack_nibbles(const uint8_t *packed, int offset, int8_t *q) {
-    for (int i = 0; i < 16; i++) {
-        q[i] = (int8_t)((packed[i] & 15) - offset);
-        q[i + 16] = (int8_t)((packed[i] >> 4) - offset);
-    }
-}
+/* --- blocks of 32: low nibbles are values 0 .. 15, high ones 16 .. 31 --- */
 
-/* Value i gets 16 * (bit i of high); bytes of the mask are spread so that the loop has no variable shifts. */
-QW_INLINE void unpack_fifth_bits(const uint8_t *high, int8_t *q) {
-    static const uint8_t bit[32] = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128,
-                                    1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
-    uint8_t spread[32];
-    for (int i = 0; i < 4; i++)
-        memset(spread + 8 * i, high[i], 8);
-    for (int i = 0; i < 32; i++)
-        q[i] = (int8_t)(q[i] + ((spread[i] & bit[i]) == bit[i] ? 16 : 0));
-}
-
-/* unpack_nibbles through the table of the IQ4 types. */
-QW_INLINE void unpack_iq4(const uint8_t *packed, int8_t *q) {
-#if defined(__SSSE3__)
-    __m128i table = _mm_loadu_si128((const __m128i *)qw_iq4_values), low = _mm_set1_epi8(15);
-    __m128i bytes = _mm_loadu_si128((const __m128i *)packed);
-    __m128i first = _mm_shuffle_epi8(table, _mm_and_si128(bytes, low));
-    __m128i second = _mm_shuffle_epi8(table, _mm_and_si128(_mm_srli_epi16(bytes, 4), low));
-    _mm_storeu_si128((__m128i *)q, first);
-    _mm_storeu_si128((__m128i *)(q + 16), second);
-#elif defined(__aarch64__)
-    int8x16_t table = vld1q_s8(qw_iq4_values);
-    uint8x16_t bytes = vld1q_u8(packed);
-    vst1q_s8(q, vqtbl1q_s8(table, vandq_u8(bytes, vdupq_n_u8(15))));
-    vst1q_s8(q + 16, vqtbl1q_s8(table, vshrq_n_u8(bytes, 4)));
-#else
-    for (int i = 0; i < 16; i++) {
-        q[i] = qw_iq4_values[packed[i] & 15];
-        q[i + 16] = qw_iq4_values[packed[i] >> 4];
-    }
-#endif
-}
-
-/* --- blocks of 32 --- */
-
-QW_INLINE void unpack_q4_0(const void *w, size_t n_k, qw_unpacked *u) {
+QW_INLINE void unpack_q4_0(const void *w, qw_unpacked *u) {
     const block_q4_0 *b = w;
-    for (size_t g = 0; g < n_k / 32; g++) {
-        unpack_nibbles(b[g].q, 8, u->q + 32 * g);
-        unpack_group(u, g, unpack_half(b[g].d), 0);
+    for (size_t g = 0; g < 8; g++, b++) {
+        bytes16 x = load16(b->q);
+        store16(u->q + 32 * g, low_nibbles(x) - every(8));
+        store16(u->q + 32 * g + 16, high_nibbles(x) - every(8));
+        unpack_group(u, g, unpack_half(b->d), 0);
     }
 }
 
-QW_INLINE void unpack_q4_1(const void *w, size_t n_k, qw_unpacked *u) {
+QW_INLINE void unpack_q4_1(const void *w, qw_unpacked *u) {
     const block_q4_1 *b = w;
-    for (size_t g = 0; g < n_k / 32; g++) {
-        unpack_nibbles(b[g].q, 0, u->q + 32 * g);
-        unpack_group(u, g, unpack_half(b[g].d), -unpack_half(b[g].m));
+    for (size_t g = 0; g < 8; g++, b++) {
+        bytes16 x = load16(b->q);
+        store16(u->q + 32 * g, low_nibbles(x));
+        store16(u->q + 32 * g + 16, high_nibbles(x));
+        unpack_group(u, g, unpack_half(b->d), -unpack_half(b->m));
     }
 }
 
-QW_INLINE void unpack_q5_0(const void *w, size_t n_k, qw_unpacked *u) {
+QW_INLINE void unpack_q5_0(const void *w, qw_unpacked *u) {
     const block_q5_0 *b = w;
-    for (size_t g = 0; g < n_k / 32; g++) {
-        unpack_nibbles(b[g].q, 16, u->q + 32 * g);
-        unpack_fifth_bits(b[g].high, u->q + 32 * g);
-        unpack_group(u, g, unpack_half(b[g].d), 0);
+    for (size_t g = 0; g < 8; g++, b++) {
+        bytes16 x = load16(b->q);
+        store16(u->q + 32 * g, (low_nibbles(x) | fifth_bits(b->high)) - every(16));
+        store16(u->q + 32 * g + 16, (high_nibbles(x) | fifth_bits(b->high + 2)) - every(16));
+        unpack_group(u, g, unpack_half(b->d), 0);
     }
 }
 
-QW_INLINE void unpack_q5_1(const void *w, size_t n_k, qw_unpacked *u) {
+QW_INLINE void unpack_q5_1(const void *w, qw_unpacked *u) {
     const block_q5_1 *b = w;
-    for (size_t g = 0; g < n_k / 32; g++) {
-        unpack_nibbles(b[g].q, 0, u->q + 32 * g);
-        unpack_fifth_bits(b[g].high, u->q + 32 * g);
-        unpack_group(u, g, unpack_half(b[g].d), -unpack_half(b[g].m));
+    for (size_t g = 0; g < 8; g++, b++) {
+        bytes16 x = load16(b->q);
+        store16(u->q + 32 * g, low_nibbles(x) | fifth_bits(b->high));
+        store16(u->q + 32 * g + 16, high_nibbles(x) | fifth_bits(b->high + 2));
+        unpack_group(u, g, unpack_half(b->d), -unpack_half(b->m));
     }
 }
 
-QW_INLINE void unpack_q8_0(const void *w, size_t n_k, qw_unpacked *u) {
+QW_INLINE void unpack_q8_0(const void *w, qw_unpacked *u) {
     const block_q8_0 *b = w;
-    for (size_t g = 0; g < n_k / 32; g++) {
-        memcpy(u->q + 32 * g, b[g].q, 32);
-        unpack_group(u, g, unpack_half(b[g].d), 0);
+    for (size_t g = 0; g < 8; g++, b++) {
+        memcpy(u->q + 32 * g, b->q, 32);
+        unpack_group(u, g, unpack_half(b->d), 0);
     }
 }
 
-QW_INLINE void unpack_iq4_nl(const void *w, size_t n_k, qw_unpacked *u) {
+QW_INLINE void unpack_iq4_nl(const void *w, qw_unpacked *u) {
     const block_iq4_nl *b = w;
-    for (size_t g = 0; g < n_k / 32; g++) {
-        unpack_iq4(b[g].q, u->q + 32 * g);
-        unpack_group(u, g, unpack_half(b[g].d), 0);
+    for (size_t g = 0; g < 8; g++, b++) {
+        bytes16 x = load16(b->q);
+        store16(u->q + 32 * g, iq4_values(low_nibbles(x)));
+        store16(u->q + 32 * g + 16, iq4_values(high_nibbles(x)));
+        unpack_group(u, g, unpack_half(b->d), 0);
     }
 }
 
@@ -166,40 +146,41 @@ QW_INLINE void unpack_k_scales(const uint8_t packed[12], float d, float dmin, qw
         unpack_group(u, g, d * (float)scale[g], dmin * (float)min[g]);
 }
 
-QW_INLINE void unpack_q4_k(const void *w, size_t n_k, qw_unpacked *u) {
+QW_INLINE void unpack_q4_k(const void *w, qw_unpacked *u) {
     const block_q4_k *b = w;
-    (void)n_k;
-    for (int pair = 0; pair < 4; pair++)
-        for (int l = 0; l < 32; l++) {
-            u->q[64 * pair + l] = (int8_t)(b->q[32 * pair + l] & 15);
-            u->q[64 * pair + 32 + l] = (int8_t)(b->q[32 * pair + l] >> 4);
+    for (size_t pair = 0; pair < 4; pair++)
+        for (size_t l = 0; l < 32; l += 16) {
+            bytes16 x = load16(b->q + 32 * pair + l);
+            store16(u->q + 64 * pair + l, low_nibbles(x));
+            store16(u->q + 64 * pair + 32 + l, high_nibbles(x));
         }
     unpack_k_scales(b->scales, unpack_half(b->d), unpack_half(b->dmin), u);
 }
 
-QW_INLINE void unpack_q5_k(const void *w, size_t n_k, qw_unpacked *u) {
+QW_INLINE void unpack_q5_k(const void *w, qw_unpacked *u) {
     const block_q5_k *b = w;
-    (void)n_k;
-    for (int pair = 0; pair < 4; pair++)
-        for (int l = 0; l < 32; l++) {
-            int low = b->q[32 * pair + l], high = b->high[l] >> 2 * pair;
-            u->q[64 * pair + l] = (int8_t)((low & 15) | (high & 1) << 4);
-            u->q[64 * pair + 32 + l] = (int8_t)(low >> 4 | (high & 2) << 3);
+    for (size_t l = 0; l < 32; l += 16) {
+        bytes16 high = load16(b->high + l);
+        for (size_t pair = 0; pair < 4; pair++, high >>= every(2)) {
+            bytes16 x = load16(b->q + 32 * pair + l);
+            store16(u->q + 64 * pair + l, low_nibbles(x) | (high & every(1)) << every(4));
+            store16(u->q + 64 * pair + 32 + l, high_nibbles(x) | (high & every(2)) << every(3));
         }
+    }
     unpack_k_scales(b->scales, unpack_half(b->d), unpack_half(b->dmin), u);
 }
 
-QW_INLINE void unpack_q6_k(const void *w, size_t n_k, qw_unpacked *u) {
+QW_INLINE void unpack_q6_k(const void *w, qw_unpacked *u) {
     const block_q6_k *b = w;
-    (void)n_k;
-    for (int half = 0; half < 2; half++)
-        for (int l = 0; l < 32; l++) {
-            int first = b->low[64 * half + l], second = b->low[64 * half + 32 + l], high = b->high[32 * half + l];
+    for (size_t half = 0; half < 2; half++)
+        for (size_t l = 0; l < 32; l += 16) {
+            bytes16 first = load16(b->low + 64 * half + l), second = load16(b->low + 64 * half + 32 + l);
+            bytes16 high = load16(b->high + 32 * half + l), bits = every(48);
             int8_t *q = u->q + 128 * half + l;
-            q[0] = (int8_t)(((first & 15) | (high & 3) << 4) - 32);
-            q[32] = (int8_t)(((second & 15) | (high & 12) << 2) - 32);
-            q[64] = (int8_t)((first >> 4 | (high & 48)) - 32);
-            q[96] = (int8_t)((second >> 4 | (high & 192) >> 2) - 32);
+            store16(q, (low_nibbles(first) | (high << every(4) & bits)) - every(32));
+            store16(q + 32, (low_nibbles(second) | (high << every(2) & bits)) - every(32));
+            store16(q + 64, (high_nibbles(first) | (high & bits)) - every(32));
+            store16(q + 96, (high_nibbles(second) | (high >> every(2) & bits)) - every(32));
         }
     float d = unpack_half(b->d);
     for (int i = 0; i < 16; i++)
@@ -207,15 +188,16 @@ QW_INLINE void unpack_q6_k(const void *w, size_t n_k, qw_unpacked *u) {
     memset(u->min, 0, sizeof u->min);
 }
 
-QW_INLINE void unpack_q3_k(const void *w, size_t n_k, qw_unpacked *u) {
+QW_INLINE void unpack_q3_k(const void *w, qw_unpacked *u) {
     const block_q3_k *b = w;
-    (void)n_k;
-    for (int half = 0; half < 2; half++)
-        for (int k = 0; k < 4; k++)
-            for (int l = 0; l < 32; l++) {
-                int low = b->low[32 * half + l] >> 2 * k & 3, high = b->high[l] >> (4 * half + k) & 1;
-                u->q[128 * half + 32 * k + l] = (int8_t)(low + 4 * high - 4);
-            }
+    for (size_t l = 0; l < 32; l += 16) {
+        bytes16 high = load16(b->high + l);
+        for (size_t half = 0; half < 2; half++) {
+            bytes16 low = load16(b->low + 32 * half + l);
+            for (size_t k = 0; k < 4; k++, low >>= every(2), high >>= every(1))
+                store16(u->q + 128 * half + 32 * k + l, (low & every(3)) + (high & every(1)) * every(4) - every(4));
+        }
+    }
     uint32_t word[3];
     memcpy(word, b->scales, sizeof word);
     uint32_t scales[4] = {
@@ -232,42 +214,16 @@ QW_INLINE void unpack_q3_k(const void *w, size_t n_k, qw_unpacked *u) {
     memset(u->min, 0, sizeof u->min);
 }
 
-QW_INLINE void unpack_iq4_xs(const void *w, size_t n_k, qw_unpacked *u) {
+QW_INLINE void unpack_iq4_xs(const void *w, qw_unpacked *u) {
     const block_iq4_xs *b = w;
-    (void)n_k;
     float d = unpack_half(b->d);
     for (size_t g = 0; g < 8; g++) {
         int low = b->scales_low[g / 2] >> 4 * (g % 2) & 15, high = b->scales_high >> 2 * g & 3;
-        unpack_iq4(b->q + 16 * g, u->q + 32 * g);
+        bytes16 x = load16(b->q + 16 * g);
+        store16(u->q + 32 * g, iq4_values(low_nibbles(x)));
+        store16(u->q + 32 * g + 16, iq4_values(high_nibbles(x)));
         unpack_group(u, g, d * (float)((low | high << 4) - 32), 0);
     }
-}
-
-/* --- floats: n values, any number of them --- */
-
-typedef void qw_unpack_floats(const void *w, size_t n, float *x);
-
-QW_INLINE void unpack_f32(const void *w, size_t n, float *x) {
-    memcpy(x, w, n * sizeof *x);
-}
-
-QW_INLINE void unpack_bf16(const void *w, size_t n, float *x) {
-    const uint16_t *h = w;
-    for (size_t i = 0; i < n; i++) {
-        uint32_t bits = (uint32_t)h[i] << 16;
-        memcpy(&x[i], &bits, sizeof bits);
-    }
-}
-
-QW_INLINE void unpack_f16(const void *w, size_t n, float *x) {
-    const uint16_t *h = w;
-    size_t i = 0;
-#if defined(__F16C__)
-    for (; i + 8 <= n; i += 8)
-        _mm256_storeu_ps(x + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(h + i))));
-#endif
-    for (; i < n; i++)
-        x[i] = unpack_half(h[i]);
 }
 
 #endif

@@ -1,0 +1,47 @@
+"""Runs a model on another architecture: writes run_model's plan, starts it under qemu, reads its logits."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import numpy as np
+
+from engine.model_file import ModelFile
+from engine.native import Floats, Ids, Phase
+
+
+def write_plan(path: Path, file: ModelFile, ids: Ids, *, phase: Phase, split: int, exact: bool, n_threads: int) -> None:
+    c = file.config
+    lines = [
+        f"config {c.n_layers} {c.n_vocab} {c.n_hidden} {c.n_ffn} {c.n_heads} {c.n_kv_heads} {c.head_dim} "
+        f"{c.rotary_dims} {c.n_key_heads} {c.n_value_heads} {c.delta_head_dim} {c.conv_kernel} "
+        f"{c.rms_eps!r} {c.rope_base!r}",
+        "recurrent " + " ".join(str(int(flag)) for flag in c.recurrent_layers),
+        f"run {n_threads} {int(exact)} {int(phase)} {split}",
+    ]
+    for t in file.tensors.values():
+        dims = [*t.dims, 1][:2]
+        lines.append(f"tensor {t.name} {t.type} {len(t.dims)} {dims[0]} {dims[1]} {t.offset} {t.n_bytes}")
+    lines += [f"token {token}" for token in ids]
+    path.write_text("\n".join(lines) + "\n")
+
+
+def emulated_logits(
+    command: list[str],
+    folder: Path,
+    file: ModelFile,
+    ids: Ids,
+    *,
+    phase: Phase = Phase.PREFILL,
+    split: int | None = None,
+    exact: bool = False,
+    isa: str | None = None,
+    n_threads: int = 2,
+) -> Floats:
+    """Logits of every id.  ``command`` is how run_model is started."""
+    plan, out = folder / "plan.txt", folder / "logits.bin"
+    write_plan(plan, file, ids, phase=phase, split=split or len(ids), exact=exact, n_threads=n_threads)
+    arguments = [*command, file.path, str(plan), str(out), *([isa] if isa else [])]
+    subprocess.run(arguments, check=True, timeout=300)
+    return np.fromfile(out, np.float32).reshape(len(ids), file.config.n_vocab)

@@ -1,0 +1,127 @@
+"""The local server: the same handler over plain HTTP, with OpenAI's client before it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import openai
+import pytest
+
+from engine.events import Text
+from handler import local
+from tests.handler.scripted import KEY, ScriptedEngine, app_with, chat, finished, prefilled, said
+
+
+def ask(client: openai.OpenAI, **fields: Any) -> Any:
+    return client.chat.completions.create(
+        model="qwarm", messages=[{"role": "user", "content": "Hi"}], **fields
+    )
+
+
+def _pause() -> None:
+    time.sleep(0.05)
+
+
+@pytest.fixture
+def engine() -> ScriptedEngine:
+    return ScriptedEngine()
+
+
+@pytest.fixture
+def server(engine: ScriptedEngine) -> Iterator[local.LocalServer]:
+    with local.LocalServer(
+        ("127.0.0.1", 0), app_with(engine, QWARM_INVOKE_MODE="RESPONSE_STREAM")
+    ) as running:
+        threading.Thread(target=running.serve_forever, args=(0.02,), daemon=True).start()
+        yield running
+        running.shutdown()
+
+
+@pytest.fixture
+def client(server: local.LocalServer) -> openai.OpenAI:
+    return openai.OpenAI(
+        base_url=f"http://127.0.0.1:{server.server_port}/v1", api_key=KEY, max_retries=0, timeout=20
+    )
+
+
+def test_the_openai_client_chats_streams_and_is_refused(client: openai.OpenAI) -> None:
+    answer = ask(client)
+    assert answer.choices[0].message.content == "Hello world"
+    chunks = list(ask(client, stream=True))
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == "Hello world"
+    with pytest.raises(openai.BadRequestError, match="'n' should be 1"):
+        ask(client, n=2)
+    with pytest.raises(openai.AuthenticationError):
+        ask(client.with_options(api_key="wrong"))
+    with pytest.raises(openai.NotFoundError):
+        client.embeddings.create(model="qwarm", input="x")
+
+
+def test_requests_that_come_together_are_answered_one_after_the_other(
+    client: openai.OpenAI, engine: ScriptedEngine
+) -> None:
+    running: list[int] = []
+    most: list[int] = []
+
+    def enter() -> None:
+        running.append(1)
+        most.append(len(running))
+        time.sleep(0.02)
+        running.pop()
+
+    engine._scripts = [[prefilled(), enter, Text("x"), enter, finished(1)]]
+    answers: list[str | None] = []
+
+    threads = [
+        threading.Thread(target=lambda: answers.append(ask(client).choices[0].message.content))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert (answers, max(most)) == (["x"] * 4, 1)
+
+
+def test_a81_a_client_that_hangs_up_ends_the_work_and_the_next_is_answered(
+    client: openai.OpenAI, engine: ScriptedEngine
+) -> None:
+    endless = [prefilled(), *(step for _ in range(5000) for step in (Text("word " * 50), _pause))]
+    engine._scripts = [endless, said("fine")]
+    stream = ask(client, stream=True)
+    next(iter(stream))
+    stream.close()
+    assert ask(client).choices[0].message.content == "fine"
+    assert engine.ended == 2
+
+
+def test_a_body_over_the_limit_is_refused_unread(server: local.LocalServer) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=5)
+    connection.putrequest("POST", "/v1/chat/completions")
+    connection.putheader("Content-Length", str(10**9))
+    connection.endheaders()
+    response = connection.getresponse()
+    assert (response.status, json.loads(response.read())["error"]["code"]) == (413, "request_too_large")
+
+
+def test_bytes_that_are_not_utf8_are_a_bad_request(server: local.LocalServer) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=5)
+    body = json.dumps(chat("X")).encode().replace(b"X", b"\xff\xfe")
+    connection.request("POST", "/v1/chat/completions", body, {"Authorization": f"Bearer {KEY}"})
+    response = connection.getresponse()
+    assert (response.status, json.loads(response.read())["error"]["code"]) == (400, "invalid_body")
+
+
+def test_the_command_says_in_one_sentence_what_is_missing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("QWARM_API_KEY", raising=False)
+    assert local.main(["--model", "/nowhere.gguf"]) == 1
+    assert "QWARM_API_KEY is not set" in capsys.readouterr().err
+    assert local.main(["--model", "/nowhere.gguf", "--threads", "0", "--no-auth"]) == 1
+    assert "QWARM_THREADS is '0': it should be greater than or equal to 1" in capsys.readouterr().err
