@@ -63,6 +63,7 @@ class App:
     def handle(self, event: Any, context: Context) -> Any:
         """Lambda's handler.  A Reply leaves as a stream (see runtime.py), anything else as JSON."""
         if isinstance(event, dict) and (event.get("warmup") or event.get("source") == "aws.events"):
+            self._cold = False
             return {"warm": True, "model": self.loader.state}
         streams = self._settings.streaming and is_http(event) and event.get("version") == "2.0"
         reply = self._reply(event, context, streams)

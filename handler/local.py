@@ -119,7 +119,7 @@ def main(argv: list[str]) -> int:
     except (SettingsError, EngineError, OSError) as failure:
         _say(f"qwarm: {failure}")
         return 1
-    _say(_greeting(engine, f"http://{options.host}:{server.server_port}/v1", (*settings.keys, "none")[0]))
+    _say(_greeting(engine, f"http://{options.host}:{server.server_port}/v1", bool(settings.keys)))
     try:
         server.serve_forever()
     except KeyboardInterrupt:
@@ -156,17 +156,22 @@ def _settings(options: argparse.Namespace) -> Settings:
     )
 
 
-def _greeting(engine: Engine, url: str, key: str) -> str:
+def _greeting(engine: Engine, url: str, has_key: bool) -> str:
+    """What to paste to try it; the key itself is not shown."""
+    shell_key, python_key = (
+        ("$QWARM_API_KEY", 'os.environ["QWARM_API_KEY"]') if has_key else ("none", '"none"')
+    )
     body = json.dumps({"messages": [{"role": "user", "content": "Hello!"}], "stream": True})
     return f"""\
-{engine.model_name}, {engine.context} tokens of context, {engine.isa} kernels, loaded in {engine.load_ms:.0f} ms
-listening on {url}; Ctrl-C stops
+{engine.model_name}, {engine.context} tokens of context, {engine.isa} kernels
+loaded in {engine.load_ms:.0f} ms, listening on {url}; Ctrl-C stops
 
-curl -N {url}/chat/completions -H 'Authorization: Bearer {key}' \\
+curl -N {url}/chat/completions -H "Authorization: Bearer {shell_key}" \\
   -d '{body}'
 
+import os
 from openai import OpenAI
-client = OpenAI(base_url="{url}", api_key="{key}")
+client = OpenAI(base_url="{url}", api_key={python_key})
 answer = client.chat.completions.create(model="qwarm", messages=[{{"role": "user", "content": "Hello!"}}])
 print(answer.choices[0].message.content)
 """

@@ -28,9 +28,9 @@ class Record:
     _figures: dict[str, Any] = field(default_factory=dict)
 
     def prefilled(self, event: Prefilled) -> None:
-        facts = asdict(event)
+        facts = {"prefill_path": event.path, **asdict(event)}
+        del facts["path"]
         facts |= {
-            "prefill_path": facts.pop("path"),
             "cached_tokens": event.restored_at,
             "prefill_ms": round(event.prefill_ms, 1),
             "prefill_tok_s": per_second(event.prefilled, event.prefill_ms),
@@ -38,7 +38,7 @@ class Record:
             "diverge_got": event.diverge_got or None,
         }
         self._figures = facts
-        log("prefill", **self._common(), **facts, unknown_fields=self.unknown_fields or None)
+        log("prefill", **facts, **self._common(), unknown_fields=self.unknown_fields or None)
 
     def finished(self, event: Finished) -> None:
         facts: dict[str, Any] = {
@@ -50,7 +50,7 @@ class Record:
             "stop": event.cause,
         }
         common = self._common()
-        log("completion", **common, **facts, retry_count=_count(self.retry_count))
+        log("completion", **facts, **common, retry_count=_count(self.retry_count))
         if self.metrics_namespace != "off":
             figures = {**common, **self._figures, **facts, "function_name": self.function_name}
             log_metrics(self.metrics_namespace, figures)

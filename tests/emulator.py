@@ -64,8 +64,8 @@ class Lambda:
             "AWS_LAMBDA_FUNCTION_NAME": "qwarm",
         }
         self._files = ExitStack()
-        self._stdout = self._files.enter_context(tempfile.TemporaryFile())
-        self._stderr = self._files.enter_context(tempfile.TemporaryFile())
+        self._stdout = self._files.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
+        self._stderr = self._files.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
         self.process = subprocess.Popen(
             list(command),
             cwd=cwd,

@@ -343,6 +343,15 @@ def test_a_warmup_is_cheap(event: dict[str, Any]) -> None:
     assert engine.requests == []
 
 
+def test_the_first_request_after_a_warmup_is_not_a_cold_start(
+    records: Callable[[str], list[dict[str, Any]]],
+) -> None:
+    app = app_with(ScriptedEngine())
+    app.handle({"warmup": True}, LambdaContext())
+    post(app, chat())
+    assert records("prefill")[0]["cold_start"] is False
+
+
 def test_a76_a_slow_load_is_begun_once_and_its_wait_ends_with_the_deadline() -> None:
     loads: list[int] = []
     done = threading.Event()

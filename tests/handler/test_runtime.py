@@ -226,3 +226,17 @@ def test_a_wrong_path_over_http_keeps_the_connection_usable(function: Lambda) ->
         response = connection.getresponse()
         response.read()
         assert response.status == status
+
+
+def test_a_function_without_its_model_file_answers_with_an_error_and_lives() -> None:
+    environ = {"QWARM_API_KEY": KEY, "QWARM_MODEL": "/nowhere/model.gguf"}
+    with Lambda([sys.executable, "-m", "handler"], ROOT, environ) as running:
+        for _ in range(2):
+            answer = json.loads(running.invoke(url_event(chat("Hi"))).body())
+            assert (answer["statusCode"], json.loads(answer["body"])["error"]["code"]) == (
+                500,
+                "model_unavailable",
+            )
+        health = json.loads(running.invoke(url_event(path="/health", method="GET")).body())
+        assert (health["statusCode"], json.loads(health["body"])) == (503, {"status": "failed"})
+        assert "/nowhere/model.gguf" in running.stderr()

@@ -29,22 +29,31 @@ void qw_avx2_quantize_block(const float *x, size_t ld, size_t n_rows, size_t n_k
         transpose_8x8(rows[0] + k, sizeof rows[0], q + 2 * k * QW_BLOCK_ROWS, 4 * QW_BLOCK_ROWS);
 }
 
+/* Two k: weights of the left and right eight columns, then row by row one broadcast and two products. */
+#define START(r) "vpxor %[l" #r "], %[l" #r "], %[l" #r "]\n vpxor %[r" #r "], %[r" #r "], %[r" #r "]\n"
+#define WEIGHTS(k) "vmovdqu " #k "*256(%[w]), %[wl]\n vmovdqu " #k "*256+32(%[w]), %[wr]\n"
+#define ROW(k, r)                                                                                                  \
+    "vpbroadcastd " #k "*32+" #r "*4(%[q]), %[x]\n"                                                                \
+    "vpmaddwd %[x], %[wl], %[y]\n vpaddd %[y], %[l" #r "], %[l" #r "]\n"                                           \
+    "vpmaddwd %[x], %[wr], %[x]\n vpaddd %[x], %[r" #r "], %[r" #r "]\n"
+#define TWO_K(k) WEIGHTS(k) ROW(k, 0) ROW(k, 1) ROW(k, 2) ROW(k, 3)
+#define SUMS(n) [l##n] "=&x"(left[n]), [r##n] "=&x"(right[n])
+
 QW_INLINE void tile_4x16(const int8_t *q, const float *row_scale, const int8_t *w, const float *scale, float *c,
                          bool first) {
-    __m256i left[ROWS], right[ROWS];
-    for (int r = 0; r < ROWS; r++)
-        left[r] = right[r] = _mm256_setzero_si256();
-    for (size_t k = 0; k < QW_BLOCK_K; k += 2, q += 4 * QW_BLOCK_ROWS, w += 4 * QW_PANEL_COLS) {
-        __m256i w_left = _mm256_loadu_si256((const __m256i *)w);
-        __m256i w_right = _mm256_loadu_si256((const __m256i *)(w + 32));
-        for (int r = 0; r < ROWS; r++) {
-            int32_t two;
-            memcpy(&two, q + 4 * r, sizeof two);
-            __m256i x = _mm256_set1_epi32(two);
-            left[r] = _mm256_add_epi32(left[r], _mm256_madd_epi16(w_left, x));
-            right[r] = _mm256_add_epi32(right[r], _mm256_madd_epi16(w_right, x));
-        }
-    }
+    __m256i left[ROWS], right[ROWS], wl, wr, x, y;
+    size_t steps = QW_BLOCK_K / 4;
+    __asm__ volatile(/* asm, because compilers copy accumulators back and forth */
+                     START(0) START(1) START(2) START(3)
+                     "1:\n" TWO_K(0) TWO_K(1)
+                     "add $512, %[w]\n"
+                     "add $64, %[q]\n"
+                     "dec %[steps]\n"
+                     "jnz 1b\n"
+                     : SUMS(0), SUMS(1), SUMS(2), SUMS(3), [w] "+r"(w), [q] "+r"(q), [steps] "+r"(steps),
+                       [wl] "=&x"(wl), [wr] "=&x"(wr), [x] "=&x"(x), [y] "=&x"(y)
+                     :
+                     : "memory", "cc");
     __m256 scale_left = _mm256_loadu_ps(scale), scale_right = _mm256_loadu_ps(scale + 8);
     for (int r = 0; r < ROWS; r++, c += QW_PANEL_COLS) {
         __m256 x_scale = _mm256_set1_ps(row_scale[r]);

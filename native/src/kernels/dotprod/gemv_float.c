@@ -38,6 +38,14 @@ QW_INLINE void qw_gemv_floats(qw_load_floats *load, size_t value_bytes, QW_GEMV_
     }
 }
 
-QW_DEFINE_NEON_GEMV(f32, qw_gemv_floats, qw_load_f32, sizeof(float))
-QW_DEFINE_NEON_GEMV(f16, qw_gemv_floats, qw_load_f16, sizeof(uint16_t))
-QW_DEFINE_NEON_GEMV(bf16, qw_gemv_floats, qw_load_bf16, sizeof(uint16_t))
+void QW_NAME(gemv_f32)(QW_GEMV_ARGS) {
+    QW_FOR_ROWS(qw_gemv_floats, qw_load_f32, sizeof(float))
+}
+
+void QW_NAME(gemv_f16)(QW_GEMV_ARGS) {
+    QW_FOR_ROWS(qw_gemv_floats, qw_load_f16, sizeof(uint16_t))
+}
+
+void QW_NAME(gemv_bf16)(QW_GEMV_ARGS) {
+    QW_FOR_ROWS(qw_gemv_floats, qw_load_bf16, sizeof(uint16_t))
+}

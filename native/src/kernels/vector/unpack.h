@@ -23,6 +23,7 @@ typedef struct qw_unpacked {
 typedef void qw_unpack(const void *w, qw_unpacked *u);
 
 typedef uint8_t bytes16 __attribute__((vector_size(16)));
+typedef uint64_t words2 __attribute__((vector_size(16)));
 
 QW_INLINE bytes16 load16(const void *from) {
     bytes16 x;
@@ -49,8 +50,8 @@ QW_INLINE bytes16 high_nibbles(bytes16 x) {
 /* byte i is 16 if bit i of high is set */
 QW_INLINE bytes16 fifth_bits(const uint8_t high[2]) {
     const bytes16 bit = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
-    uint64_t spread[2] = {high[0] * 0x0101010101010101u, high[1] * 0x0101010101010101u};
-    return (bytes16)((load16(spread) & bit) == bit) & every(16);
+    words2 spread = {high[0] * 0x0101010101010101u, high[1] * 0x0101010101010101u};
+    return (bytes16)(((bytes16)spread & bit) == bit) & every(16);
 }
 
 /* The values that sixteen indices of the IQ4 types stand for. */
