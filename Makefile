@@ -105,7 +105,8 @@ EVENTS ?= events/chat_tools.json events/chat_tools.json events/chat_second_turn.
 run: native $(MODEL) $(RIE)  ## answer recorded events in the real Lambda runtime and print what happened
 	$(PYTHON) bench/run_events.py --emulator $(RIE) --model $(MODEL) $(EVENTS)
 
-serve: native $(MODEL)  ## an OpenAI-compatible server on 127.0.0.1, for the same code
+serve: export QWARM_API_KEY ?= sk-test
+serve: native $(MODEL)  ## the same function as a server on 127.0.0.1; the key is QWARM_API_KEY or sk-test
 	$(PYTHON) -m handler.local --model $(MODEL) --port $(PORT)
 
 # --- measure ---

@@ -40,7 +40,7 @@ QW_INLINE void qw_expand_floats(qw_load_floats *load, size_t value_bytes, QW_EXP
             int8x16_t v[QW_UNIT];
             for (size_t c = 0; c < QW_UNIT; c++)
                 v[c] = qw_quantize_16(x[c] + k, inverse[c]);
-            qw_store_unit(panel, unit, k, v);
+            qw_store_unit(qw_unit(panel, unit) + 8 * k, v);
         }
     }
 }

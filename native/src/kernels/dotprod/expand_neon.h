@@ -59,8 +59,8 @@ QW_INLINE float qw_ratios(const float32x4_t s[2], const float32x4_t t[2], int16_
 }
 
 /* q * ratio / 2^15, rounded. */
-QW_INLINE int8x16_t qw_rescale(int8x16_t q, int16_t ratio) {
-    int16x8_t r = vdupq_n_s16(ratio);
+QW_INLINE int8x16_t qw_rescale(int8x16_t q, const int16_t *ratio) {
+    int16x8_t r = vld1q_dup_s16(ratio);
     return qw_narrow_s16(vqrdmulhq_s16(vmovl_s8(vget_low_s8(q)), r), vqrdmulhq_s16(vmovl_high_s8(q), r));
 }
 

@@ -22,14 +22,15 @@ QW_INLINE void qw_expand_16(qw_scales_16 *scales, qw_load *load, size_t whole_by
         qw_store_scales(scale, unit, unit_scale);
 
         for (size_t part = 0; part < 4; part++) {
+            int8_t *out = qw_unit(panel, unit) + 8 * (part / 2 * 128 + part % 2 * 16);
             int8x16_t q[QW_UNIT][4];
             for (size_t c = 0; c < QW_UNIT; c++)
                 load(block[c], part, q[c]);
             for (size_t i = 0; i < 4; i++) {
                 int8x16_t v[QW_UNIT];
                 for (size_t c = 0; c < QW_UNIT; c++)
-                    v[c] = qw_rescale(q[c][i], ratio[part % 2][c][part / 2 * 4 + i]);
-                qw_store_unit(panel, unit, part / 2 * 128 + part % 2 * 16 + 32 * i, v);
+                    v[c] = qw_rescale(q[c][i], &ratio[part % 2][c][part / 2 * 4 + i]);
+                qw_store_unit(out + 8 * 32 * i, v);
             }
         }
     }
@@ -61,14 +62,15 @@ void QW_NAME(expand_q8_0)(QW_EXPAND_ARGS) {
         qw_store_scales(scale, unit, unit_scale);
 
         for (size_t part = 0; part < 4; part++) {
+            int8_t *out = qw_unit(panel, unit) + 8 * 64 * part;
             int8x16_t q[QW_UNIT][4];
             for (size_t c = 0; c < QW_UNIT; c++)
                 qw_load_q8_0(block[c], part, q[c]);
             for (size_t i = 0; i < 4; i++) {
                 int8x16_t v[QW_UNIT];
                 for (size_t c = 0; c < QW_UNIT; c++)
-                    v[c] = qw_rescale(q[c][i], ratio[c][2 * part + i / 2]);
-                qw_store_unit(panel, unit, 64 * part + 16 * i, v);
+                    v[c] = qw_rescale(q[c][i], &ratio[c][2 * part + i / 2]);
+                qw_store_unit(out + 8 * 16 * i, v);
             }
         }
     }

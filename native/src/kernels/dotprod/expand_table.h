@@ -22,6 +22,7 @@ QW_INLINE void qw_expand_by_table(qw_fill_tables *fill, qw_load *load, size_t n,
         qw_store_scales(scale, unit, unit_scale);
 
         for (size_t part = 0; part < 4; part++) {
+            int8_t *out = qw_unit(panel, unit) + 8 * 64 * part;
             int8x16_t q[QW_UNIT][4];
             for (size_t c = 0; c < QW_UNIT; c++)
                 load(block[c], part, q[c]);
@@ -32,7 +33,7 @@ QW_INLINE void qw_expand_by_table(qw_fill_tables *fill, qw_load *load, size_t n,
                     uint8x16_t index = vreinterpretq_u8_s8(q[c][i]);
                     v[c] = n == 1 ? vqtbl1q_s8(t[0], index) : vqtbl2q_s8((int8x16x2_t){{t[0], t[1]}}, index);
                 }
-                qw_store_unit(panel, unit, 64 * part + 16 * i, v);
+                qw_store_unit(out + 8 * 16 * i, v);
             }
         }
     }
@@ -66,7 +67,7 @@ QW_INLINE float qw_affine_tables(const float32x4_t scale[2], const float32x4_t m
     vst1q_s16(m, qw_round_s16(vmulq_n_f32(min[0], factor), vmulq_n_f32(min[1], factor)));
     for (size_t g = 0; g < 8; g++)
         for (size_t i = 0; i < n; i++)
-            table[n * g + i] = qw_affine_table((int16_t)(16 * i), vdupq_n_s16(s[g]), vdupq_n_s16(m[g]));
+            table[n * g + i] = qw_affine_table((int16_t)(16 * i), vld1q_dup_s16(&s[g]), vld1q_dup_s16(&m[g]));
     return column_scale;
 }
 
@@ -75,7 +76,7 @@ QW_INLINE float qw_iq4_tables(const float32x4_t scale[2], int8x16_t *table) {
     float column_scale = qw_ratios(scale, scale, ratio, same);
 
     for (size_t g = 0; g < 8; g++)
-        table[g] = qw_rescale(vld1q_s8(qw_iq4_values), ratio[g]);
+        table[g] = qw_rescale(vld1q_s8(qw_iq4_values), &ratio[g]);
     return column_scale;
 }
 

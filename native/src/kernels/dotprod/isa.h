@@ -10,12 +10,13 @@
 
 enum { QW_UNIT = 4 }; /* columns that an expander stores together */
 
-/*
- * Panel: [column group of 8][k / 4][column][4].  Sixteen k values, from k on, of the four columns of a unit:
- * a transposition of 4 x 4 words.
- */
-QW_INLINE void qw_store_unit(int8_t *panel, size_t unit, size_t k, const int8x16_t column[QW_UNIT]) {
-    int8_t *out = panel + unit / 2 * 8 * QW_BLOCK_K + k * 8 + unit % 2 * 16;
+/* Panel: [column group of 8][k / 4][column][4].  Where a unit's values begin; k is 8 k bytes further. */
+QW_INLINE int8_t *qw_unit(int8_t *panel, size_t unit) {
+    return panel + unit / 2 * 8 * QW_BLOCK_K + unit % 2 * 16;
+}
+
+/* Sixteen k values, from out's k on, of the four columns of a unit: a transposition of 4 x 4 words. */
+QW_INLINE void qw_store_unit(int8_t *out, const int8x16_t column[QW_UNIT]) {
     int32x4_t c0 = vreinterpretq_s32_s8(column[0]), c1 = vreinterpretq_s32_s8(column[1]);
     int32x4_t c2 = vreinterpretq_s32_s8(column[2]), c3 = vreinterpretq_s32_s8(column[3]);
     int64x2_t low01 = vreinterpretq_s64_s32(vzip1q_s32(c0, c1)), high01 = vreinterpretq_s64_s32(vzip2q_s32(c0, c1));

@@ -10,11 +10,13 @@
 
 enum { QW_UNIT = 2 }; /* columns that an expander stores together */
 
-/*
- * Panel: [column group of 8][k / 8][column pair][2][8].  Sixteen k values, from k on, of the two columns of a unit.
- */
-QW_INLINE void qw_store_unit(int8_t *panel, size_t unit, size_t k, const int8x16_t column[QW_UNIT]) {
-    int8_t *out = panel + unit / 4 * 8 * QW_BLOCK_K + k * 8 + unit % 4 * 16;
+/* Panel: [column group of 8][k / 8][column pair][2][8].  Where a unit's values begin; k is 8 k bytes further. */
+QW_INLINE int8_t *qw_unit(int8_t *panel, size_t unit) {
+    return panel + unit / 4 * 8 * QW_BLOCK_K + unit % 4 * 16;
+}
+
+/* Sixteen k values, from out's k on, of the two columns of a unit. */
+QW_INLINE void qw_store_unit(int8_t *out, const int8x16_t column[QW_UNIT]) {
     int64x2_t c0 = vreinterpretq_s64_s8(column[0]), c1 = vreinterpretq_s64_s8(column[1]);
 
     vst1q_s8(out, vreinterpretq_s8_s64(vzip1q_s64(c0, c1)));
