@@ -5,9 +5,12 @@ A block is 256 values; layouts are described in native/src/quant.h.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
+Array = npt.NDArray[Any]
 F32 = npt.NDArray[np.float32]
 U8 = npt.NDArray[np.uint8]
 
@@ -41,9 +44,7 @@ def q6_k(rows: F32) -> U8:
     # Value 128 h + 32 quarter + lane of a block.
     q = values.astype(np.uint8).reshape(-1, 2, 4, 32)
     low, high = q & 15, q >> 4
-    low_bytes = np.concatenate(
-        [low[:, :, 0] | (low[:, :, 2] << 4), low[:, :, 1] | (low[:, :, 3] << 4)], axis=-1
-    )
+    low_bytes = np.concatenate([low[:, :, 0] | (low[:, :, 2] << 4), low[:, :, 1] | (low[:, :, 3] << 4)], axis=-1)
     high_bytes = high[:, :, 0] | (high[:, :, 1] << 2) | (high[:, :, 2] << 4) | (high[:, :, 3] << 6)
     return _joined(
         rows,
@@ -54,7 +55,7 @@ def q6_k(rows: F32) -> U8:
     )
 
 
-def _affine(blocks: F32, levels: int) -> tuple[npt.NDArray[np.float16], npt.NDArray[np.float16], U8, U8]:
+def _affine(blocks: F32, levels: int) -> tuple[Array, Array, Array, U8]:
     """Sub-blocks of value = d * scale * q - dmin * min; returns d, dmin, packed scales and q [n, 8, 32]."""
     groups = blocks.reshape(-1, 8, 32)
     lowest = np.minimum(groups.min(-1), 0)
@@ -69,7 +70,7 @@ def _affine(blocks: F32, levels: int) -> tuple[npt.NDArray[np.float16], npt.NDAr
     return d, dmin, _pack_scales(scale.astype(np.uint8), minimum.astype(np.uint8)), values.astype(np.uint8)
 
 
-def _pack_scales(scale: U8, minimum: U8) -> U8:
+def _pack_scales(scale: U8, minimum: U8) -> Array:
     """Eight six-bit scales and eight six-bit mins in 12 bytes; the upper two bits of 4..7 go above 0..3."""
     return np.concatenate(
         [
@@ -81,7 +82,7 @@ def _pack_scales(scale: U8, minimum: U8) -> U8:
     )
 
 
-def _nibble_pairs(values: U8) -> U8:
+def _nibble_pairs(values: Array) -> Array:
     """Sub-blocks 2p in the low and 2p + 1 in the high four bits."""
     low = values & 15
     return (low[:, 0::2] | (low[:, 1::2] << 4)).reshape(-1, 128)
@@ -93,8 +94,9 @@ def _blocks(rows: F32) -> F32:
     return np.ascontiguousarray(rows, dtype=np.float32).reshape(-1, BLOCK)
 
 
-def _joined(rows: F32, *fields: U8) -> U8:
-    return np.concatenate(fields, axis=1).reshape(*rows.shape[:-1], -1)
+def _joined(rows: F32, *fields: Array) -> U8:
+    joined: U8 = np.concatenate(fields, axis=1, dtype=np.uint8).reshape(*rows.shape[:-1], -1)
+    return joined
 
 
 def _bytes(values: npt.NDArray[np.float16] | npt.NDArray[np.int8]) -> U8:

@@ -84,9 +84,7 @@ def main() -> None:
     parser.add_argument("--size", choices=SHAPES, default="0.8b")
     parser.add_argument("--type", choices=FILE_TYPES, default="q4_k_m")
     parser.add_argument("--seed", type=int, default=1234)
-    parser.add_argument(
-        "--vocab", type=int, default=synth_vocab.FULL_SIZE, help="tokens, cut by rank when fewer"
-    )
+    parser.add_argument("--vocab", type=int, default=synth_vocab.FULL_SIZE, help="tokens, cut by rank when fewer")
     parser.add_argument("--layers", type=int, help="fewer or more layers than the size has")
     parser.add_argument("--mtp", action="store_true", help="append a block that drafts tokens")
     args = parser.parse_args()

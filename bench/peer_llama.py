@@ -62,9 +62,7 @@ def main() -> None:
     parser.add_argument("--prompt", type=int, default=421)
     parser.add_argument("--generate", type=int, default=32)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument(
-        "--repack", type=int, choices=(0, 1), default=0, help="let it rearrange weights at load"
-    )
+    parser.add_argument("--repack", type=int, choices=(0, 1), default=0, help="let it rearrange weights at load")
     args = parser.parse_args()
     peer = Peer(args.model, args.prompt + args.generate + 64, args.threads, bool(args.repack))
     draw = random.Random(0)

@@ -17,14 +17,12 @@ COLORS = ("#1f6f8b", "#d1663a", "#6b8e23", "#8a5a9e")
 def speed(rows: list[dict[str, Any]], title: str, path: Path) -> None:
     """Prefill and decode speed against the prompt's length, one line per number of threads."""
     figure, panels = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
-    for panel, key, name in zip(
-        panels, ("prefill_tok_s", "decode_tok_s"), ("prefill", "decode"), strict=True
-    ):
+    for panel, key, name in zip(panels, ("prefill_tok_s", "decode_tok_s"), ("prefill", "decode"), strict=True):
         for color, threads in zip(COLORS, sorted({row["threads"] for row in rows}), strict=False):
             line = sorted((row["prompt"], row[key]) for row in rows if row["threads"] == threads)
-            lengths, speeds = zip(*line, strict=True)
+            prompts, speeds = zip(*line, strict=True)
             label = f"{threads} thread{'s' if threads > 1 else ''}"
-            panel.plot(lengths, speeds, marker="o", color=color, label=label)
+            panel.plot(prompts, speeds, marker="o", color=color, label=label)
         panel.set_xscale("log", base=2)
         lengths = sorted({row["prompt"] for row in rows})
         panel.set_xticks(lengths, [str(length) for length in lengths])

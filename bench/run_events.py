@@ -122,17 +122,13 @@ def show(environment: Environment, path: Path) -> bool:
     for line in lines:
         record = json.loads(line) if line.startswith("{") else {}
         if record.get("message") in RECORDS:
-            fields = {
-                name: value for name, value in record.items() if name not in ("timestamp", "level", "message")
-            }
+            fields = {name: value for name, value in record.items() if name not in ("timestamp", "level", "message")}
             print(f"  {record['message']}  " + " ".join(f"{name}={value}" for name, value in fields.items()))
     return bool(response["statusCode"] == 200)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description="Send recorded events to the function and print what it did."
-    )
+    parser = argparse.ArgumentParser(description="Send recorded events to the function and print what it did.")
     parser.add_argument("events", nargs="+", type=Path)
     parser.add_argument("--model", type=Path, required=True)
     parser.add_argument("--emulator", type=Path, required=True, help="the aws-lambda-rie program")

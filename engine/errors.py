@@ -8,7 +8,7 @@ class EngineError(Exception):
 
 
 class ModelFileError(EngineError):
-    """The model file is not a Qwen3.5 GGUF file this engine can run: names the file, and what was found and expected."""
+    """The file is not a Qwen3.5 GGUF file this engine can run: names it, and what was found and expected."""
 
 
 class InvalidPrompt(EngineError):

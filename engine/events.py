@@ -11,7 +11,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 PrefillPath = Literal[
-    "extend", "anchor", "turn_anchor", "base", "spare", "snapshot_tmp", "snapshot_s3", "snapshot_baked", "full"
+    "extend",
+    "anchor",
+    "turn_anchor",
+    "base",
+    "spare",
+    "snapshot_tmp",
+    "snapshot_s3",
+    "snapshot_baked",
+    "full",
 ]
 FinishReason = Literal["stop", "length", "tool_calls"]
 StopCause = Literal["eos", "stop_string", "max_tokens", "context", "deadline", "one_tool_call"]

@@ -229,9 +229,7 @@ class GgufReader:
         type_number = int(self._number(UINT32, f"type of tensor {name}"))
         return name, dims, type_number, int(self._number(UINT64, f"offset of tensor {name}"))
 
-    def _check_tensor(
-        self, name: str, dims: tuple[int, ...], type_number: int, offset: int, data_start: int
-    ) -> Tensor:
+    def _check_tensor(self, name: str, dims: tuple[int, ...], type_number: int, offset: int, data_start: int) -> Tensor:
         what, shape = f"tensor {name}", " x ".join(map(str, dims))
         if name in self.tensors:
             self.refuse(f"{what} appears twice")

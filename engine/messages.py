@@ -53,9 +53,7 @@ def _checked(given: Mapping[str, Any], where: str) -> Message:
     calls = given.get("tool_calls")
     if calls:
         if role != "assistant" or not isinstance(calls, list | tuple):
-            raise InvalidPrompt(
-                f"{where}.tool_calls: expected a list, in an assistant message", f"{where}.tool_calls"
-            )
+            raise InvalidPrompt(f"{where}.tool_calls: expected a list, in an assistant message", f"{where}.tool_calls")
         message["tool_calls"] = [
             _checked_call(call, f"{where}.tool_calls[{index}]") for index, call in enumerate(calls)
         ]
@@ -68,9 +66,7 @@ def _text(content: Any, where: str) -> str:
     if isinstance(content, str):
         return content
     if not isinstance(content, list | tuple):
-        raise InvalidPrompt(
-            f"{where} is a {type(content).__name__}, expected a string or a list of parts", where
-        )
+        raise InvalidPrompt(f"{where} is a {type(content).__name__}, expected a string or a list of parts", where)
     return "".join(_part_text(part, f"{where}[{index}]") for index, part in enumerate(content))
 
 

@@ -92,17 +92,13 @@ class ModelFile:
         tensors = list(self.tensors.values())
         for tensor in tensors[:: max(1, len(tensors) // _FINGERPRINT_TENSORS)]:
             middle = tensor.offset + tensor.n_bytes // 2
-            digest.update(
-                self.buffer[middle : min(middle + _FINGERPRINT_BYTES, tensor.offset + tensor.n_bytes)]
-            )
+            digest.update(self.buffer[middle : min(middle + _FINGERPRINT_BYTES, tensor.offset + tensor.n_bytes)])
         return digest.hexdigest()
 
     def array(self, key: str) -> Array:
         """The array stored under key, still in the file."""
         if key not in self._reader.arrays:
-            self.refuse(
-                f"key {key} is {'not an array' if key in self.metadata else 'missing'}, expected an array"
-            )
+            self.refuse(f"key {key} is {'not an array' if key in self.metadata else 'missing'}, expected an array")
         return self._reader.arrays[key]
 
     def refuse(self, reason: str) -> NoReturn:
@@ -160,9 +156,7 @@ class ModelFile:
         n_layers = self._count_layers()
         head_dim, value_length = self._size("attention.key_length"), self._size("attention.value_length")
         if head_dim != value_length:
-            self.refuse(
-                f"attention.key_length is {head_dim}, expected attention.value_length, {value_length}"
-            )
+            self.refuse(f"attention.key_length is {head_dim}, expected attention.value_length, {value_length}")
         conv_kernel = self._size("ssm.conv_kernel")
         if conv_kernel != 4:
             self.refuse(f"key {ARCHITECTURE}.ssm.conv_kernel is {conv_kernel}, expected 4")
@@ -218,9 +212,7 @@ class ModelFile:
         if key in self._reader.value_types:
             array = self.array(key)
             if array.type != BOOL or array.count < n_layers:
-                self.refuse(
-                    f"key {key} is {array.type_name}[{array.count}], expected bool[] for {n_layers} layers"
-                )
+                self.refuse(f"key {key} is {array.type_name}[{array.count}], expected bool[] for {n_layers} layers")
             return tuple(bool(flag) for flag in array.numbers()[:n_layers])
         interval_key = f"{ARCHITECTURE}.full_attention_interval"
         interval = self._size("full_attention_interval") if interval_key in self._reader.value_types else 4
@@ -235,9 +227,7 @@ class ModelFile:
                 self.refuse(f"key tokenizer.ggml.{key} is an array of {array.type_name}, expected {expected}")
         n_types = self.array("tokenizer.ggml.token_type").count
         if n_types != tokens.count:
-            self.refuse(
-                f"key tokenizer.ggml.token_type has {n_types} elements, expected {tokens.count}, as tokens"
-            )
+            self.refuse(f"key tokenizer.ggml.token_type has {n_types} elements, expected {tokens.count}, as tokens")
         if not 1 <= tokens.count <= self.config.n_vocab:
             self.refuse(
                 f"key tokenizer.ggml.tokens has {tokens.count} tokens, expected 1 to {self.config.n_vocab}, "

@@ -57,7 +57,7 @@ def _check(status: int) -> None:
 
 def isas() -> list[str]:
     """The kernel sets this CPU runs, best first."""
-    names = []
+    names: list[str] = []
     while name := lib.qw_nth_isa(len(names)):
         names.append(ffi.string(name).decode())
     return names

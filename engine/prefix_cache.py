@@ -134,7 +134,7 @@ class PrefixCache:
     # --- moving the session ---
 
     def restore(self, reuse: Reuse) -> None:
-        """Bring the session to where the prompt starts.  The live state is kept as a tip if it is another conversation's."""
+        """Bring the session to where the prompt starts; another conversation's live state is kept as its tip."""
         self._clock += 1
         if reuse.path == "extend" and reuse.entry is None:
             return
@@ -200,7 +200,12 @@ class PrefixCache:
         self._timelines = {number: line for number, line in self._timelines.items() if number in known}
 
     def _add(
-        self, kind: Kind, ids: Ids, snapshot: Snapshot, conversation: int | None, origin: PrefillPath | None = None
+        self,
+        kind: Kind,
+        ids: Ids,
+        snapshot: Snapshot,
+        conversation: int | None,
+        origin: PrefillPath | None = None,
     ) -> None:
         self.entries.append(Entry(kind, ids, snapshot, conversation, self._clock, origin))
         while self.entries and self.bytes_held > self.budget_bytes:

@@ -6,6 +6,7 @@ Presence and frequency penalties count generated tokens; the repetition penalty 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -53,17 +54,15 @@ class Sampler:
         self._sampleable = sampleable
         self._top_logits = top_logits
         self._greedy = (
-            sampling.temperature < _COLDEST
-            or sampling.top_k == 1
-            or sampling.top_p <= 0
-            or sampling.min_p >= 1
+            sampling.temperature < _COLDEST or sampling.top_k == 1 or sampling.top_p <= 0 or sampling.min_p >= 1
         )
         self._penalizes = (
-            sampling.repetition_penalty != 1
-            or sampling.frequency_penalty != 0
-            or sampling.presence_penalty != 0
+            sampling.repetition_penalty != 1 or sampling.frequency_penalty != 0 or sampling.presence_penalty != 0
         )
         self._counts = dict.fromkeys((t for t in prompt[-REPETITION_PROMPT_TOKENS:] if t < sampleable), 0)
+        self._biased = np.fromiter(sampling.logit_bias, np.int64)
+        bias = np.fromiter(sampling.logit_bias.values(), np.float32)
+        self._bias = np.where(bias <= -_ABSOLUTE_BIAS, np.float32(-np.inf), bias)
         self._random = np.random.Generator(np.random.PCG64(seed))
         self._adjusted = np.empty(sampleable, np.float32)
         self._weights = np.empty(sampleable, np.float32)
@@ -85,8 +84,7 @@ class Sampler:
     def logprobs(self, logits: Floats, token_id: int, n: int) -> tuple[float, list[tuple[int, float]]]:
         """The model's own log probability of a token, and the ``n`` best: no bias, penalty or temperature."""
         values = _checked(logits[: self._sampleable])
-        peak = values.max()
-        log_total = float(peak) + float(np.log(np.exp(values - peak).sum()))
+        log_total = float(values.max()) + math.log(self._weigh(values, 1).sum())
         ids, best = self._top_logits(values, n) if n else ((), ())
         top = [(int(i), float(value) - log_total) for i, value in zip(ids, best, strict=True)]
         return float(values[token_id]) - log_total, top
@@ -105,14 +103,12 @@ class Sampler:
         return values
 
     def _apply_bias(self, values: Floats) -> None:
-        bias = self._sampling.logit_bias
-        for token_id, amount in bias.items():
-            values[token_id] += -np.inf if amount <= -_ABSOLUTE_BIAS else amount
-        only = [token_id for token_id, amount in bias.items() if amount >= _ABSOLUTE_BIAS]
-        if only:
-            kept = values[only]
+        values[self._biased] += self._bias
+        wanted = self._biased[self._bias >= _ABSOLUTE_BIAS]
+        kept = values[wanted]
+        if (kept > -np.inf).any():
             values.fill(-np.inf)
-            values[only] = kept
+            values[wanted] = kept
 
     def _apply_penalties(self, values: Floats) -> None:
         ids = np.fromiter(self._counts, np.int64)
@@ -130,11 +126,7 @@ class Sampler:
         among those before it.
         """
         top_p, min_p = self._sampling.top_p, self._sampling.min_p
-        weights = self._weights[: values.size]
-        np.subtract(values, values.max(), out=weights)
-        with np.errstate(over="ignore"):  # far below the best is as good as -inf
-            np.divide(weights, self._sampling.temperature, out=weights)
-        np.exp(weights, out=weights)
+        weights = self._weigh(values, self._sampling.temperature)
         limit = top_p * float(weights.sum())
         while True:
             index = self._pick(weights)
@@ -145,6 +137,14 @@ class Sampler:
             if weights[index] >= min_p and float(weights[before].sum()) < limit:
                 return index
             weights *= before
+
+    def _weigh(self, values: Floats, temperature: float) -> Floats:
+        """Weights in proportion to the probabilities: 1 for the largest value.  Valid until the next call."""
+        weights = self._weights[: values.size]
+        np.subtract(values, values.max(), out=weights)
+        with np.errstate(over="ignore"):  # far below the best is as good as -inf
+            np.divide(weights, temperature, out=weights)
+        return np.exp(weights, out=weights)
 
     def _pick(self, weights: Floats) -> int:
         """An index, with the probability its weight gives it: first a block, then a place in the block."""

@@ -94,8 +94,7 @@ class Splicer:
 def _unchanged(message: Mapping[str, Any], answer: Answer) -> bool:
     """Whether a client's message still says what was generated."""
     said = tuple(
-        (call.get("id"), call["function"]["name"], call["function"]["arguments"])
-        for call in message["tool_calls"]
+        (call.get("id"), call["function"]["name"], call["function"]["arguments"]) for call in message["tool_calls"]
     )
     content = message.get("content")
     return said == answer.calls and (content or "").strip() == answer.content.strip()

@@ -45,12 +45,8 @@ class SandboxedTemplate:
 
     def __init__(self, source: str) -> None:
         if len(source) > MAX_TEMPLATE_CHARS:
-            raise TemplateFault(
-                f"the template has {len(source)} characters, expected at most {MAX_TEMPLATE_CHARS}"
-            )
-        environment = _Environment(
-            trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
-        )
+            raise TemplateFault(f"the template has {len(source)} characters, expected at most {MAX_TEMPLATE_CHARS}")
+        environment = _Environment(trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"])
         environment.filters["tojson"] = _to_json
         environment.globals = {
             "namespace": Namespace,
@@ -107,9 +103,7 @@ def _to_json(
     """Plain JSON: Jinja's own filter escapes < > & ' for HTML."""
     if isinstance(value, Undefined):
         raise TypeError("tojson of an undefined value")
-    return json.dumps(
-        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
-    )
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 
 def _raise_exception(message: str) -> NoReturn:

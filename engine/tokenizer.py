@@ -49,9 +49,7 @@ class Tokenizer:
     def __init__(self, file: ModelFile) -> None:
         rule = _split_rule(file)
         with _collector_paused():
-            vocabulary = [
-                _decoded(file, "tokens", token) for token in file.array("tokenizer.ggml.tokens").strings()
-            ]
+            vocabulary = [_decoded(file, "tokens", token) for token in file.array("tokenizer.ggml.tokens").strings()]
             types = file.array("tokenizer.ggml.token_type").numbers()
             self.control = _select(vocabulary, types, CONTROL)
             self.user_defined = _select(vocabulary, types, USER_DEFINED)
@@ -172,9 +170,7 @@ def _build_bpe(file: ModelFile, vocabulary: dict[str, int], rule: str) -> BpeTok
     for merge in file.array("tokenizer.ggml.merges").strings():
         pair = tuple(_decoded(file, "merges", merge).split(" "))
         if len(pair) != 2:
-            file.refuse(
-                f"key tokenizer.ggml.merges has the element {merge!r}, expected two tokens and a space"
-            )
+            file.refuse(f"key tokenizer.ggml.merges has the element {merge!r}, expected two tokens and a space")
         merges.append(pair)
     try:
         bpe = BpeTokenizer(models.BPE(vocab=vocabulary, merges=merges))

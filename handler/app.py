@@ -140,9 +140,7 @@ class App:
             chunks = _ended_well(stream.sse(chain([first], beating), head, include_usage=usage), call.record)
             return Reply(200, dict(stream.HEADERS), chunks=chunks, close=turn.pop_all().close)
 
-    def _begin(
-        self, chat: ChatCompletion, call: Call, turn: ExitStack
-    ) -> tuple[Head, Generator[Event, None, None]]:
+    def _begin(self, chat: ChatCompletion, call: Call, turn: ExitStack) -> tuple[Head, Generator[Event, None, None]]:
         """The engine's events for this request, and the engine held until `turn` is closed."""
         asked = chat.for_engine(splice=self._settings.splice)
         if call.remaining_ms() <= 0:

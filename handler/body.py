@@ -23,9 +23,7 @@ def json_object(body: bytes) -> dict[str, Any]:
     try:
         value = parse_json(body.decode("utf-8", "strict"))
     except UnicodeDecodeError as error:
-        raise BadRequest(
-            f"The body is not UTF-8: byte {error.start} is invalid.", code="invalid_body"
-        ) from None
+        raise BadRequest(f"The body is not UTF-8: byte {error.start} is invalid.", code="invalid_body") from None
     except NotJson as error:
         raise BadRequest(f"The body is not valid JSON: {error}.", code="invalid_json") from None
     if not isinstance(value, dict):

@@ -55,9 +55,7 @@ def is_http(event: Any) -> bool:
 def direct_request(event: Any) -> HttpRequest:
     """An invocation without HTTP: the event is the body, and its caller was let in by IAM."""
     if not isinstance(event, dict) or "messages" not in event:
-        raise BadRequest(
-            "The event is neither an HTTP request nor an object with 'messages'.", code="invalid_event"
-        )
+        raise BadRequest("The event is neither an HTTP request nor an object with 'messages'.", code="invalid_event")
     if event.get("stream"):
         raise BadRequest("'stream' should be false: a direct invocation has one answer.", "stream")
     return HttpRequest("POST", "/v1/chat/completions", {}, json.dumps(event).encode())

@@ -14,9 +14,7 @@ from handler.errors import BadRequest
 
 _OWN_CODES = {"unsupported_content_type", "unsupported_value", "invalid_value"}
 _SUBJECT = re.compile("^(Input|String|List|Value) (?=should)")
-_CLASS = re.compile(
-    r"a valid dictionary( or instance of \w+)?"
-)  # pydantic speaks of Python, the caller of JSON
+_CLASS = re.compile(r"a valid dictionary( or instance of \w+)?")  # pydantic speaks of Python, the caller of JSON
 _JSON_TERMS = {
     "a valid list": "an array",
     "a valid ": "a ",

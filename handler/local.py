@@ -59,9 +59,7 @@ class _Front(BaseHTTPRequestHandler):
             self._send(error_reply(problem(BodyTooLarge(f"The body is over {MAX_BODY_BYTES} bytes."))))
             return
         body = self.rfile.read(int(length))
-        reply = self.server.app.handle(
-            url_event(self.command, self.path, dict(self.headers), body), LocalContext()
-        )
+        reply = self.server.app.handle(url_event(self.command, self.path, dict(self.headers), body), LocalContext())
         try:
             self._send(reply)
         except (BrokenPipeError, ConnectionResetError):
@@ -151,16 +149,12 @@ def _settings(options: argparse.Namespace) -> Settings:
         "QWARM_AUTH": "none" if options.no_auth else None,
         "QWARM_INVOKE_MODE": "RESPONSE_STREAM",
     }
-    return read_settings(
-        {**os.environ, **{name: str(value) for name, value in given.items() if value is not None}}
-    )
+    return read_settings({**os.environ, **{name: str(value) for name, value in given.items() if value is not None}})
 
 
 def _greeting(engine: Engine, url: str, has_key: bool) -> str:
     """What to paste to try it; the key itself is not shown."""
-    shell_key, python_key = (
-        ("$QWARM_API_KEY", 'os.environ["QWARM_API_KEY"]') if has_key else ("none", '"none"')
-    )
+    shell_key, python_key = ("$QWARM_API_KEY", 'os.environ["QWARM_API_KEY"]') if has_key else ("none", '"none"')
     body = json.dumps({"messages": [{"role": "user", "content": "Hello!"}], "stream": True})
     return f"""\
 {engine.model_name}, {engine.context} tokens of context, {engine.isa} kernels

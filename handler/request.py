@@ -58,9 +58,9 @@ class ChatCompletion(Body):
     repetition_penalty: float | None = Field(default=None, gt=0, le=10)
     logit_bias: dict[str, Annotated[float, Field(ge=-100, le=100)]] | None = None
     seed: int | None = Field(default=None, ge=-(2**63), lt=2**63)
-    stop: Annotated[
-        list[Annotated[str, Field(min_length=1, max_length=256)]] | None, BeforeValidator(_as_list)
-    ] = Field(default=None, max_length=16)
+    stop: Annotated[list[Annotated[str, Field(min_length=1, max_length=256)]] | None, BeforeValidator(_as_list)] = (
+        Field(default=None, max_length=16)
+    )
     logprobs: bool | None = None
     top_logprobs: int | None = Field(default=None, ge=0, le=20)
     response_format: Any = None
@@ -102,9 +102,7 @@ class ChatCompletion(Body):
     @classmethod
     def _new_message(cls, given: bool | None) -> bool | None:
         if given:
-            raise PydanticCustomError(
-                "unsupported_value", "should be false: an answer is always a new message"
-            )
+            raise PydanticCustomError("unsupported_value", "should be false: an answer is always a new message")
         return given
 
     @field_validator("functions", "function_call")
@@ -140,9 +138,7 @@ class ChatCompletion(Body):
             thinking=self._thinking() if thinking is None else thinking,
             template_kwargs=kwargs,
             sampling=self._sampling(),
-            max_tokens=min(
-                (n for n in (self.max_tokens, self.max_completion_tokens) if n is not None), default=None
-            ),
+            max_tokens=min((n for n in (self.max_tokens, self.max_completion_tokens) if n is not None), default=None),
             stop=tuple(self.stop or ()),
             top_logprobs=self._top_logprobs(),
             splice=splice,

@@ -100,9 +100,7 @@ class _Post:
         connection.putheader("Lambda-Runtime-Function-Response-Mode", "streaming")
         connection.putheader("Transfer-Encoding", "chunked")
         connection.putheader("Content-Type", HTTP_CONTENT_TYPE)
-        connection.putheader(
-            "Trailer", "Lambda-Runtime-Function-Error-Type, Lambda-Runtime-Function-Error-Body"
-        )
+        connection.putheader("Trailer", "Lambda-Runtime-Function-Error-Type, Lambda-Runtime-Function-Error-Body")
         if self._invocation_id:
             connection.putheader("Lambda-Runtime-Invocation-Id", self._invocation_id)
         connection.endheaders()

@@ -19,9 +19,7 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True, hide_input_in_errors=True)
 
-    model: str = Field(
-        default="/opt/qwarm/model.gguf", alias="QWARM_MODEL", description="Path of the GGUF file."
-    )
+    model: str = Field(default="/opt/qwarm/model.gguf", alias="QWARM_MODEL", description="Path of the GGUF file.")
     model_name: str = Field(
         default="",
         alias="QWARM_MODEL_NAME",
@@ -118,9 +116,7 @@ class Settings(BaseModel):
     @model_validator(mode="after")
     def _a_key_or_an_open_door(self) -> Self:
         if self.auth == "key" and not _listed(self.api_key):
-            raise ValueError(
-                "QWARM_API_KEY is not set: set it to the key callers must send, or set QWARM_AUTH=none"
-            )
+            raise ValueError("QWARM_API_KEY is not set: set it to the key callers must send, or set QWARM_AUTH=none")
         return self
 
 

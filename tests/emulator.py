@@ -48,9 +48,7 @@ class Invocation:
 class Lambda:
     """Starts the function and answers for it; a context manager."""
 
-    def __init__(
-        self, command: Sequence[str], cwd: Path, environ: Mapping[str, str], timeout_ms: int = 60_000
-    ) -> None:
+    def __init__(self, command: Sequence[str], cwd: Path, environ: Mapping[str, str], timeout_ms: int = 60_000) -> None:
         self.timeout_ms = timeout_ms
         self.waiting: queue.SimpleQueue[Invocation] = queue.SimpleQueue()
         self.running: dict[str, Invocation] = {}

@@ -18,9 +18,7 @@ CODES = {
     "u64": "Q",
     "f64": "d",
 }
-NUMBERS = {
-    name: n for n, name in enumerate("u8 i8 u16 i16 u32 i32 f32 bool string array u64 i64 f64".split())
-}
+NUMBERS = {name: n for n, name in enumerate("u8 i8 u16 i16 u32 i32 f32 bool string array u64 i64 f64".split())}
 NORMAL, CONTROL, USER_DEFINED, UNUSED = 1, 3, 4, 5
 TEMPLATE = (
     "{%- for m in messages %}{{- '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}"
@@ -87,9 +85,7 @@ class Gguf:
         return data + bytes(-len(data) % self.alignment)
 
     def to_bytes(self) -> bytes:
-        return self.padded(self.header()) + b"".join(
-            self.padded(tensor.data) for tensor in self.tensors.values()
-        )
+        return self.padded(self.header()) + b"".join(self.padded(tensor.data) for tensor in self.tensors.values())
 
     def write(self, folder: Path) -> Path:
         path = folder / "model.gguf"

@@ -53,11 +53,7 @@ def real_model(ranks_path: Path, template: str) -> Gguf:
             merges.append(f"{spelled(pair[0])} {spelled(pair[1])}")
     n_padding = N_ROWS - len(by_rank) - len(SPECIALS)
     tokens = [spelled(token) for token in by_rank] + SPECIALS + [f"[PAD{n}]" for n in range(n_padding)]
-    types = (
-        [NORMAL] * len(by_rank)
-        + [USER_DEFINED if s in TAGS else CONTROL for s in SPECIALS]
-        + [UNUSED] * n_padding
-    )
+    types = [NORMAL] * len(by_rank) + [USER_DEFINED if s in TAGS else CONTROL for s in SPECIALS] + [UNUSED] * n_padding
     gguf = small_model(template)
     set_vocabulary(gguf, tokens, types, merges)
     gguf.tensors["token_embd.weight"] = TensorEntry((32, N_ROWS), 2, bytes(18 * N_ROWS))

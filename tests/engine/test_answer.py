@@ -96,9 +96,7 @@ def test_a_model_may_open_the_think_block_itself(opening: str, thinking: bool) -
     assert same_in_pieces(opening + "hm\n</think>\n\nhi", thinking=thinking) == Answer("hm", "hi")
 
 
-@pytest.mark.parametrize(
-    "tail", ["<think>", "<tool_call>", "<tool_call>\n<function=now>", "</think>", "<thi"]
-)
+@pytest.mark.parametrize("tail", ["<think>", "<tool_call>", "<tool_call>\n<function=now>", "</think>", "<thi"])
 def test_a33_a_stray_tail_never_discards_an_answer(tail: str) -> None:
     good = "word " * 6000
     assert same_in_pieces(good + tail) == Answer(content=good + tail)
@@ -146,9 +144,7 @@ def test_a47_text_ends_before_the_stop_string() -> None:
 
 
 def test_a47_space_before_the_stop_string_is_text() -> None:
-    assert same_in_pieces("the end \nUser: hi", stop=("User:",)) == Answer(
-        content="the end \n", stopped="User:"
-    )
+    assert same_in_pieces("the end \nUser: hi", stop=("User:",)) == Answer(content="the end \n", stopped="User:")
 
 
 def test_a47_nothing_follows_a_stop_string() -> None:

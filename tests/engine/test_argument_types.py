@@ -147,9 +147,7 @@ TREE = {"type": "object", "properties": {"children": {"type": "array", "items": 
         ({"anyOf": [{"$ref": "#/$defs/loop"}, {"$ref": "#/$defs/loop"}]}, "5", "5"),
     ],
 )
-def test_a39_references_are_followed_within_the_schema_and_never_for_ever(
-    schema: Any, text: str, value: Any
-) -> None:
+def test_a39_references_are_followed_within_the_schema_and_never_for_ever(schema: Any, text: str, value: Any) -> None:
     root = {
         "$defs": {
             "tree": TREE,
@@ -175,10 +173,7 @@ def test_deeply_nested_alternatives_are_no_trouble() -> None:
 
 
 ANY_JSON = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(0, 3)
-    | st.sampled_from(["string", "null", "#/properties/x", "#"]),
+    st.none() | st.booleans() | st.integers(0, 3) | st.sampled_from(["string", "null", "#/properties/x", "#"]),
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(

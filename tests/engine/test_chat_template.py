@@ -101,9 +101,7 @@ def test_every_text_conversation_of_the_oracle_has_its_ids(oracle: Path, release
         assert prompt.thinking == case["rendered"].endswith("assistant\n<think>\n"), case["name"]
 
 
-def test_the_positions_of_a_prompt_with_tools_are_where_its_parts_meet(
-    released: ChatTemplate, real: Tokenizer
-) -> None:
+def test_the_positions_of_a_prompt_with_tools_are_where_its_parts_meet(released: ChatTemplate, real: Tokenizer) -> None:
     messages = [system("Use metres."), user("How high?"), assistant("3 m."), user("And now?")]
     prompt = released.encode_chat(messages, [TOOL], False)
 
@@ -134,9 +132,7 @@ def test_the_base_does_not_depend_on_the_conversation(released: ChatTemplate, fi
 
 
 @pytest.mark.parametrize("text", ["", "Be brief.", "\n\n>", "\u0301", "<|im_end|>"])
-def test_prompts_with_the_same_tools_are_equal_up_to_the_end_of_the_tools(
-    released: ChatTemplate, text: str
-) -> None:
+def test_prompts_with_the_same_tools_are_equal_up_to_the_end_of_the_tools(released: ChatTemplate, text: str) -> None:
     with_system = released.encode_chat([system(text), user("x")], [TOOL])
     without = released.encode_chat([user("x")], [TOOL])
     assert without.tools_end is not None
@@ -159,12 +155,8 @@ def test_the_positions_are_found_in_another_template(tiny: Tokenizer, plain: Cha
 
 def test_the_default_for_thinking_is_read_from_the_template(tiny: Tokenizer) -> None:
     generation = "{{- '<|im_start|>assistant\\n' }}{%- if enable_thinking is defined and enable_thinking is "
-    small = (
-        generation + "true %}{{- '<think>\\n' }}{%- else %}{{- '<think>\\n\\n</think>\\n\\n' }}{%- endif %}"
-    )
-    large = (
-        generation + "false %}{{- '<think>\\n\\n</think>\\n\\n' }}{%- else %}{{- '<think>\\n' }}{%- endif %}"
-    )
+    small = generation + "true %}{{- '<think>\\n' }}{%- else %}{{- '<think>\\n\\n</think>\\n\\n' }}{%- endif %}"
+    large = generation + "false %}{{- '<think>\\n\\n</think>\\n\\n' }}{%- else %}{{- '<think>\\n' }}{%- endif %}"
     for tail, default in ((small, False), (large, True)):
         source = TEMPLATE.split("{%- if add")[0] + "{%- if add_generation_prompt %}" + tail + "{%- endif %}"
         template = ChatTemplate(source, tiny)
@@ -287,9 +279,7 @@ def test_a16_marking_changes_neither_the_text_nor_the_markers(
 
 def test_a19_system_messages_are_merged(plain: ChatTemplate) -> None:
     assert normalize_messages([system("a"), system("b"), user("c")]) == [system("a\n\nb"), user("c")]
-    assert normalize_messages(
-        [system("a"), user("b"), assistant("c"), system("d"), system("e"), user("f")]
-    ) == [
+    assert normalize_messages([system("a"), user("b"), assistant("c"), system("d"), system("e"), user("f")]) == [
         system("a"),
         user("b"),
         assistant("c"),
@@ -320,9 +310,7 @@ def test_a21_null_content_and_arguments_as_text_are_understood(released: ChatTem
     assert released.encode_chat([as_text[0], absent, as_text[2]]).text == reference
 
 
-@pytest.mark.parametrize(
-    "arguments", ['{"code": """unterminated', "[1]", "7", "null x", 7, ["a"], "[" * 100_000]
-)
+@pytest.mark.parametrize("arguments", ['{"code": """unterminated', "[1]", "7", "null x", 7, ["a"], "[" * 100_000])
 def test_a22_arguments_that_are_no_object_are_refused(arguments: Any) -> None:
     with pytest.raises(InvalidPrompt) as caught:
         normalize_messages([user("x"), assistant("", tool_calls=[call(), call(arguments=arguments)])])
@@ -428,9 +416,7 @@ def test_template_arguments_do_not_replace_the_conversation(plain: ChatTemplate,
     with pytest.raises(InvalidPrompt) as caught:
         plain.encode_chat([user("x")], (), None, **{name: []})
     assert caught.value.param == f"chat_template_kwargs.{name}"
-    assert (
-        plain.encode_chat([user("x")], (), None, self=1, thinking=2).ids == plain.encode_chat([user("x")]).ids
-    )
+    assert plain.encode_chat([user("x")], (), None, self=1, thinking=2).ids == plain.encode_chat([user("x")]).ids
 
 
 def test_what_the_template_objects_to_is_an_invalid_prompt(released: ChatTemplate) -> None:

@@ -7,15 +7,18 @@ import time
 from dataclasses import replace
 
 import pytest
-from make_synth import SHAPES, write_model
 
 from engine.engine import Engine
 from engine.errors import Busy, ContextFull, InvalidPrompt, OutOfMemory, OutOfTime
 from engine.events import Finished, Prefilled, Progress, Reasoning, Text
 from engine.request import ChatRequest, Sampling
+from make_synth import SHAPES, write_model
 
 TOOLS = (
-    {"type": "function", "function": {"name": "level", "parameters": {"properties": {"river": {"type": "string"}}}}},
+    {
+        "type": "function",
+        "function": {"name": "level", "parameters": {"properties": {"river": {"type": "string"}}}},
+    },
 )
 SYSTEM = {"role": "system", "content": "Answer in one short sentence."}
 
@@ -46,7 +49,10 @@ def user(text):
 
 def ask(*messages, max_tokens=6, **options):
     return ChatRequest(
-        messages=messages, sampling=Sampling(temperature=0), max_tokens=max_tokens, **{"tools": TOOLS, **options}
+        messages=messages,
+        sampling=Sampling(temperature=0),
+        max_tokens=max_tokens,
+        **{"tools": TOOLS, **options},
     )
 
 
@@ -129,9 +135,9 @@ def test_an_abandoned_answer_leaves_the_engine_ready(path):
 
 
 def test_what_is_logged_as_prefilled_is_what_the_c_engine_evaluated(engine):
-    before = engine._session.counters
+    before = engine.evaluation.session.counters
     prefilled, _, finished = answer(engine, ask(SYSTEM, user("Count me.")))
-    after = engine._session.counters
+    after = engine.evaluation.session.counters
     assert after.prefill_tokens - before.prefill_tokens == prefilled.prefilled
     assert after.decode_tokens - before.decode_tokens == finished.completion_tokens - 1
     assert prefilled.kernel.endswith("/gemm_i8")
@@ -154,10 +160,10 @@ def test_a_long_prompt_reports_progress_and_stops_when_time_runs_out(path):
 
 
 def test_no_time_at_all_is_refused_before_any_work(engine):
-    before = engine._session.counters
+    before = engine.evaluation.session.counters
     with pytest.raises((OutOfTime, Busy)):
         list(engine.chat(ask(user("Hi")), lambda: 0.0))
-    assert engine._session.counters == before
+    assert engine.evaluation.session.counters == before
 
 
 def test_an_answer_ends_at_the_deadline_with_what_it_has(engine):
@@ -191,7 +197,7 @@ def test_the_same_seed_makes_the_same_choices(engine):
 
 
 def test_logits_of_padding_are_never_chosen(engine):
-    biased = Sampling(temperature=0, logit_bias={engine._tokenizer.n_real: 100.0})
+    biased = Sampling(temperature=0, logit_bias={engine.tokenizer.n_real: 100.0})
     with pytest.raises(InvalidPrompt, match="logit_bias names token"):
         list(engine.chat(replace(ask(user("Hello")), sampling=biased), forever))
 
@@ -226,4 +232,4 @@ def test_the_cache_stays_within_its_budget(path):
     for n in range(8):
         prefilled, _, _ = answer(engine, ask(SYSTEM, user(f"Number {n}?")))
         assert prefilled.snapshot_bytes <= 3 << 20
-    assert engine._cache.evictions > 0
+    assert engine.evaluation.cache.evictions > 0

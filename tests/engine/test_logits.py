@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from oracle_models import ALL, F32, ORACLE, QUANTIZED, logits_of, model, model_file, reference
 
 from engine import native
 from engine.native import Phase, Session
-from oracle_models import ALL, F32, ORACLE, QUANTIZED, logits_of, model, model_file, reference
 
 EXACT_BOUND = 1e-3
 INT8_RMS, INT8_TOP1 = 0.13, 0.85

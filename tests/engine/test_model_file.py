@@ -151,9 +151,7 @@ def test_a01_no_cut_of_the_header_goes_unnoticed(tmp_path: Path) -> None:
         refusal(path)
 
 
-@pytest.mark.parametrize(
-    "dims", [(32, (1 << 42) + 1), ((1 << 63) - 1, 2), ((1 << 64) - 1, 2), (0, 32), (32, 0)]
-)
+@pytest.mark.parametrize("dims", [(32, (1 << 42) + 1), ((1 << 63) - 1, 2), ((1 << 64) - 1, 2), (0, 32), (32, 0)])
 def test_a02_dimensions_that_wrap_or_vanish_are_refused(tmp_path: Path, dims: tuple[int, ...]) -> None:
     gguf = small_model()
     gguf.tensors["output_norm.weight"].dims = dims
@@ -278,9 +276,7 @@ def test_a08_prediction_blocks_are_not_layers(oracle: Path, tmp_path: Path) -> N
 def test_a08_more_prediction_blocks_than_blocks_are_refused(tmp_path: Path) -> None:
     gguf = small_model()
     gguf.keys["qwen35.nextn_predict_layers"] = ("u32", 4)
-    assert "nextn_predict_layers is 4, expected less than block_count, which is 4" in refusal_of(
-        gguf, tmp_path
-    )
+    assert "nextn_predict_layers is 4, expected less than block_count, which is 4" in refusal_of(gguf, tmp_path)
 
 
 @pytest.mark.parametrize("bare_key", [False, True])
@@ -301,9 +297,7 @@ def test_a09_more_layers_than_tensors_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("number", "name"), [(16, "IQ2_XXS (number 16)"), (10, "Q2_K"), (15, "Q8_K"), (999, "unknown")]
 )
-def test_a10_a_type_that_is_not_implemented_is_refused_by_name(
-    tmp_path: Path, number: int, name: str
-) -> None:
+def test_a10_a_type_that_is_not_implemented_is_refused_by_name(tmp_path: Path, number: int, name: str) -> None:
     gguf = small_model()
     gguf.tensors["blk.2.attn_norm.weight"].type = number
     reason = refusal_of(gguf, tmp_path)

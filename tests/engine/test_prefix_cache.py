@@ -181,7 +181,7 @@ def test_every_interleaving_of_requests_gives_the_logits_of_a_cold_engine(reques
     driver.cache.budget_bytes = budget_states * (driver.model.state_bytes + 40000)
     random = np.random.default_rng(len(requests))
     block = random.integers(0, 500, 25)
-    histories = {n: block for n in range(4)}
+    histories = dict.fromkeys(range(4), block)
     for action, number, n_tokens, n_generated in requests:
         history = histories[number]
         fresh = random.integers(0, 500, n_tokens)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -93,6 +94,10 @@ def test_a44_a_bias_of_100_makes_a_token_the_only_choice(temperature: float) -> 
     assert all(sampler.choose(row(0, 1, 500, 0)) == 3 for _ in range(50))
 
 
+def test_a44_a_bias_for_a_token_the_engine_rules_out_changes_nothing() -> None:
+    assert Sampler(Sampling(temperature=0, logit_bias={0: 100}), 3).choose(row(-np.inf, 1, 2)) == 2
+
+
 def test_a44_a_small_bias_shifts_the_odds() -> None:
     assert choices(Sampling(logit_bias={0: 1}), row(0, 1))[0] == pytest.approx(0.5, abs=0.03)
 
@@ -141,9 +146,7 @@ def test_the_logits_are_left_as_they_are() -> None:
 
 def test_temperature_divides_the_logits() -> None:
     logits = row(0, 1, 2, 3)
-    assert choices(Sampling(temperature=2), logits) == pytest.approx(
-        softmax(logits * np.float32(0.5)), abs=0.03
-    )
+    assert choices(Sampling(temperature=2), logits) == pytest.approx(softmax(logits * np.float32(0.5)), abs=0.03)
 
 
 def test_a_large_vocabulary_is_sampled_in_proportion() -> None:
@@ -183,6 +186,13 @@ def test_top_p_never_leaves_the_nucleus_found_by_sorting(logits: Floats, top_p: 
     nucleus = order[before < top_p + 1e-6]
     sampler = Sampler(Sampling(top_p=top_p, seed=seed), 40)
     assert {sampler.choose(logits) for _ in range(10)} <= set(nucleus.tolist())
+
+
+def test_a_narrow_top_p_of_a_flat_row_takes_few_draws() -> None:
+    sampler = Sampler(Sampling(top_p=1e-5), 100_000)
+    begin_s = time.process_time()
+    assert sampler.choose(np.zeros(100_000, np.float32)) == 0
+    assert time.process_time() - begin_s < 1  # a draw from all of the row succeeds once in 100,000 times
 
 
 def test_presence_and_frequency_count_generated_tokens_only() -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from oracle_models import logits_of, model, model_file
 
 from engine import native
 from engine.errors import ContextFull, EngineError, ModelFileError, NumericFault, UnsupportedCpu
 from engine.native import Model, Phase, Session, Snapshot, snapshots_bytes, top_logits
-from oracle_models import logits_of, model, model_file
 
 NAME = "gva2.f32"
 RNG = np.random.default_rng(7)

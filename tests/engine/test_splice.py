@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from make_synth import TEMPLATE
 
 from engine.chat_template import ChatTemplate
 from engine.splice import Answer, Splicer
+from make_synth import TEMPLATE
 
 TOOLS = [{"type": "function", "function": {"name": "f", "parameters": {"properties": {"on": {"type": "boolean"}}}}}]
-GENERATED = "I should call it.\n</think>\n\n<tool_call>\n<function=f>\n<parameter=on>\ntrue\n</parameter>\n</function>\n</tool_call>"
+GENERATED = (
+    "I should call it.\n</think>\n\n"
+    "<tool_call>\n<function=f>\n<parameter=on>\ntrue\n</parameter>\n</function>\n</tool_call>"
+)
 ANSWER = Answer(tokens=(), content="", calls=(("call_1", "f", {"on": True}),))
 
 

@@ -86,9 +86,7 @@ def test_only_what_may_grow_into_a_stop_is_held() -> None:
     st.lists(st.text("ab", min_size=1, max_size=5), min_size=1, max_size=3),
     st.lists(st.text("abc", max_size=4), max_size=12),
 )
-def test_stops_are_found_where_a_search_of_the_whole_text_finds_them(
-    stops: list[str], pieces: list[str]
-) -> None:
+def test_stops_are_found_where_a_search_of_the_whole_text_finds_them(stops: list[str], pieces: list[str]) -> None:
     text = "".join(pieces)
     ends = [(text.find(stop) + len(stop), -len(stop), stop) for stop in stops if stop in text]
     if ends:

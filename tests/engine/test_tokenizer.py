@@ -32,17 +32,11 @@ def without_nfc(fixture: dict[str, Any]) -> set[str]:
 
 
 @pytest.mark.parametrize("vocabulary", ["tiny", "real"])
-def test_every_string_of_the_oracle_has_its_ids(
-    oracle: Path, vocabulary: str, request: pytest.FixtureRequest
-) -> None:
+def test_every_string_of_the_oracle_has_its_ids(oracle: Path, vocabulary: str, request: pytest.FixtureRequest) -> None:
     tokenizer: Tokenizer = request.getfixturevalue(vocabulary)
     name = {"tiny": "tok_tiny.json", "real": "tok_qwen35.json"}[vocabulary]
     fixture = json.loads((oracle / name).read_text(encoding="utf-8"))
-    wrong = [
-        case["text"]
-        for case in fixture["strings"]
-        if tokenizer.encode_with_specials(case["text"]) != case["ids"]
-    ]
+    wrong = [case["text"] for case in fixture["strings"] if tokenizer.encode_with_specials(case["text"]) != case["ids"]]
     assert len(fixture["strings"]) == 233
     assert wrong == []
 

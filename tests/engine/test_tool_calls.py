@@ -125,10 +125,7 @@ def test_a28_exactly_one_newline_is_removed_at_each_end(written: str, value: str
 
 @pytest.mark.parametrize("value", ["x", "", "a </parameter> b", "a\nb"])
 def test_a_value_that_begins_on_the_markers_line_may_end_on_a_line(value: str) -> None:
-    text = (
-        f"<tool_call><function=f><parameter=s>{value}</parameter><parameter=i>5</parameter>\n"
-        "</function></tool_call>"
-    )
+    text = f"<tool_call><function=f><parameter=s>{value}</parameter><parameter=i>5</parameter>\n</function></tool_call>"
     assert same_in_pieces(text).arguments == [{"s": value, "i": 5}]
 
 
@@ -139,9 +136,7 @@ def test_a29_values_are_typed_by_the_schema() -> None:
     assert output.calls == [["f", expected]]
 
 
-@pytest.mark.parametrize(
-    ("key", "value"), [("i", "-"), ("i", ""), ("i", "-\n"), ("b", "maybe"), ("o", "{broken")]
-)
+@pytest.mark.parametrize(("key", "value"), [("i", "-"), ("i", ""), ("i", "-\n"), ("b", "maybe"), ("o", "{broken")])
 def test_a31_a_value_that_does_not_fit_is_kept_as_a_string(key: str, value: str) -> None:
     assert same_in_pieces(call("f", (key, value))).arguments == [{key: value}]
 

@@ -76,9 +76,7 @@ def test_timings_carry_llama_servers_names() -> None:
 
 
 def test_tool_calls_have_their_arguments_as_text_and_null_content_without_text() -> None:
-    message = completion([event for event in TOOL_EVENTS if not isinstance(event, Text)], HEAD)["choices"][0][
-        "message"
-    ]
+    message = completion([event for event in TOOL_EVENTS if not isinstance(event, Text)], HEAD)["choices"][0]["message"]
     assert message["content"] is None
     assert message["tool_calls"] == [
         {
@@ -142,11 +140,7 @@ def test_a51_a_chunk_without_anything_in_it_is_not_sent() -> None:
     ]
     assert deltas(events) == [
         {"role": "assistant", "content": ""},
-        {
-            "tool_calls": [
-                {"index": 0, "id": "c", "type": "function", "function": {"name": "f", "arguments": ""}}
-            ]
-        },
+        {"tool_calls": [{"index": 0, "id": "c", "type": "function", "function": {"name": "f", "arguments": ""}}]},
         {},
     ]
 
@@ -201,8 +195,7 @@ def test_merged_events_give_the_same_answer_in_fewer_chunks() -> None:
     fewer = list(merged(events))
     calls = "ToolCall ToolArguments ToolCall ToolArguments"
     assert (
-        " ".join(type(event).__name__ for event in fewer)
-        == f"Prefilled Reasoning TokenLogprob Text {calls} Finished"
+        " ".join(type(event).__name__ for event in fewer) == f"Prefilled Reasoning TokenLogprob Text {calls} Finished"
     )
     assert completion(fewer, HEAD)["choices"] == completion(events, HEAD)["choices"]
 

@@ -89,9 +89,7 @@ def test_models_lists_the_one_model_and_its_card() -> None:
         ("mine, other", "qwen3.5-0.8b", 404),
     ],
 )
-def test_a_model_name_is_taken_if_it_means_the_model_served(
-    configured: str, asked: str | None, status: int
-) -> None:
+def test_a_model_name_is_taken_if_it_means_the_model_served(configured: str, asked: str | None, status: int) -> None:
     app = app_with(ScriptedEngine(), QWARM_MODEL_NAME=configured)
     got, answer = post(app, chat() | {"model": asked})
     assert got == status
@@ -103,9 +101,7 @@ def test_health_needs_no_key_and_no_model() -> None:
         raise AssertionError("the model was touched")
 
     app = app_loading(never)
-    result = app.handle(
-        url_event(path="/health", method="GET", headers={"authorization": ""}), LambdaContext()
-    )
+    result = app.handle(url_event(path="/health", method="GET", headers={"authorization": ""}), LambdaContext())
     assert (result["statusCode"], json.loads(result["body"])) == (200, {"status": "loading"})
 
 
@@ -199,13 +195,9 @@ def test_errors_that_a_retry_cannot_cure_say_so_and_others_say_when() -> None:
     assert headers(Busy("busy"))["retry-after"] == "1"
 
 
-@pytest.mark.parametrize(
-    "content_type", ["", "application/x-www-form-urlencoded", "application/json; charset=utf-8"]
-)
+@pytest.mark.parametrize("content_type", ["", "application/x-www-form-urlencoded", "application/json; charset=utf-8"])
 def test_a75_a_base64_body_is_decoded_whatever_its_content_type(content_type: str) -> None:
-    event = url_event(
-        base64.b64encode(json.dumps(chat()).encode()).decode(), headers={"content-type": content_type}
-    )
+    event = url_event(base64.b64encode(json.dumps(chat()).encode()).decode(), headers={"content-type": content_type})
     event["isBase64Encoded"] = True
     assert app_with(ScriptedEngine()).handle(event, LambdaContext())["statusCode"] == 200
 
@@ -334,9 +326,7 @@ def test_a_direct_invocation_gets_the_object_itself() -> None:
     assert app.handle(["?"], LambdaContext())["error"]["code"] == "invalid_event"
 
 
-@pytest.mark.parametrize(
-    "event", [{"warmup": True}, {"source": "aws.events", "detail-type": "Scheduled Event"}]
-)
+@pytest.mark.parametrize("event", [{"warmup": True}, {"source": "aws.events", "detail-type": "Scheduled Event"}])
 def test_a_warmup_is_cheap(event: dict[str, Any]) -> None:
     engine = ScriptedEngine()
     assert app_with(engine).handle(event, LambdaContext()) == {"warm": True, "model": "loading"}

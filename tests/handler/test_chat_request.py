@@ -59,9 +59,7 @@ def test_a20_an_unknown_role_is_refused_by_name() -> None:
 
 
 def test_a20_developer_messages_reach_the_engine() -> None:
-    asked = read_request({"messages": [{"role": "developer", "content": "Be brief."}]}).for_engine(
-        splice=True
-    )
+    asked = read_request({"messages": [{"role": "developer", "content": "Be brief."}]}).for_engine(splice=True)
     assert asked.messages == ({"role": "developer", "content": "Be brief."},)
 
 
@@ -109,9 +107,7 @@ def test_a23_a_tool_keeps_its_key_order_and_loses_what_the_template_does_not_sho
         ({"reasoning_effort": "low"}, True),
     ],
 )
-def test_a24_thinking_is_switched_by_the_template_argument_first(
-    fields: dict[str, Any], thinking: bool | None
-) -> None:
+def test_a24_thinking_is_switched_by_the_template_argument_first(fields: dict[str, Any], thinking: bool | None) -> None:
     assert read_request(chat(**fields)).for_engine(splice=True).thinking is thinking
 
 
@@ -206,9 +202,7 @@ def test_a43_a52_a57_a_value_out_of_range_or_of_the_wrong_type_is_refused_naming
 
 def test_a43_values_in_range_reach_the_sampler_as_they_are() -> None:
     sampling = (
-        read_request(chat(temperature=0, top_p=1e-9, min_p=1, top_k=10**9, seed=7))
-        .for_engine(splice=True)
-        .sampling
+        read_request(chat(temperature=0, top_p=1e-9, min_p=1, top_k=10**9, seed=7)).for_engine(splice=True).sampling
     )
     assert (sampling.temperature, sampling.top_p, sampling.min_p, sampling.top_k, sampling.seed) == (
         0,
@@ -225,9 +219,7 @@ def test_a44_a_bad_logit_bias_is_refused(bias: dict[str, Any]) -> None:
 
 
 def test_a44_a_logit_bias_has_token_ids_for_the_engine() -> None:
-    assert read_request(chat(logit_bias={"42": -100})).for_engine(splice=True).sampling.logit_bias == {
-        42: -100
-    }
+    assert read_request(chat(logit_bias={"42": -100})).for_engine(splice=True).sampling.logit_bias == {42: -100}
 
 
 @pytest.mark.parametrize(
@@ -282,9 +274,7 @@ def test_a_body_nested_deeper_than_any_schema_is_refused() -> None:
 
 def test_reasoning_comes_back_under_either_name() -> None:
     for name in ("reasoning_content", "reasoning"):
-        asked = read_request({"messages": [{"role": "assistant", "content": "a", name: "hm"}]}).for_engine(
-            splice=True
-        )
+        asked = read_request({"messages": [{"role": "assistant", "content": "a", name: "hm"}]}).for_engine(splice=True)
         assert asked.messages[0]["reasoning_content"] == "hm"
 
 
@@ -299,9 +289,7 @@ def test_unknown_fields_are_named_only_if_they_look_like_names() -> None:
         st.sampled_from(sorted(ChatCompletion.model_fields)),
         st.recursive(
             st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
-            lambda inner: (
-                st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
-            ),
+            lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
             max_leaves=8,
         ),
     )

@@ -18,9 +18,7 @@ from tests.handler.scripted import KEY, ScriptedEngine, app_with, chat, finished
 
 
 def ask(client: openai.OpenAI, **fields: Any) -> Any:
-    return client.chat.completions.create(
-        model="qwarm", messages=[{"role": "user", "content": "Hi"}], **fields
-    )
+    return client.chat.completions.create(model="qwarm", messages=[{"role": "user", "content": "Hi"}], **fields)
 
 
 def _pause() -> None:
@@ -34,9 +32,7 @@ def engine() -> ScriptedEngine:
 
 @pytest.fixture
 def server(engine: ScriptedEngine) -> Iterator[local.LocalServer]:
-    with local.LocalServer(
-        ("127.0.0.1", 0), app_with(engine, QWARM_INVOKE_MODE="RESPONSE_STREAM")
-    ) as running:
+    with local.LocalServer(("127.0.0.1", 0), app_with(engine, QWARM_INVOKE_MODE="RESPONSE_STREAM")) as running:
         threading.Thread(target=running.serve_forever, args=(0.02,), daemon=True).start()
         yield running
         running.shutdown()
@@ -44,9 +40,7 @@ def server(engine: ScriptedEngine) -> Iterator[local.LocalServer]:
 
 @pytest.fixture
 def client(server: local.LocalServer) -> openai.OpenAI:
-    return openai.OpenAI(
-        base_url=f"http://127.0.0.1:{server.server_port}/v1", api_key=KEY, max_retries=0, timeout=20
-    )
+    return openai.OpenAI(base_url=f"http://127.0.0.1:{server.server_port}/v1", api_key=KEY, max_retries=0, timeout=20)
 
 
 def test_the_openai_client_chats_streams_and_is_refused(client: openai.OpenAI) -> None:
@@ -78,8 +72,7 @@ def test_requests_that_come_together_are_answered_one_after_the_other(
     answers: list[str | None] = []
 
     threads = [
-        threading.Thread(target=lambda: answers.append(ask(client).choices[0].message.content))
-        for _ in range(4)
+        threading.Thread(target=lambda: answers.append(ask(client).choices[0].message.content)) for _ in range(4)
     ]
     for thread in threads:
         thread.start()

@@ -45,9 +45,7 @@ def client(function: Lambda) -> openai.OpenAI:
 
 
 def ask(client: openai.OpenAI, text: str, **fields: Any) -> Any:
-    return client.chat.completions.create(
-        model="qwarm", messages=[{"role": "user", "content": text}], **fields
-    )
+    return client.chat.completions.create(model="qwarm", messages=[{"role": "user", "content": text}], **fields)
 
 
 def test_awslambdaric_still_has_the_two_methods_that_are_overridden() -> None:
@@ -103,12 +101,8 @@ def test_the_openai_client_lists_the_model(client: openai.OpenAI) -> None:
     assert [model.id for model in client.models.list()] == ["qwen3.5-scripted"]
 
 
-@pytest.mark.parametrize(
-    ("script", "said"), [("break", "the logits are not numbers"), ("bug", "failed to answer")]
-)
-def test_a50_the_openai_client_raises_what_broke_a_stream(
-    client: openai.OpenAI, script: str, said: str
-) -> None:
+@pytest.mark.parametrize(("script", "said"), [("break", "the logits are not numbers"), ("bug", "failed to answer")])
+def test_a50_the_openai_client_raises_what_broke_a_stream(client: openai.OpenAI, script: str, said: str) -> None:
     with pytest.raises(openai.APIError, match=said):
         list(ask(client, script, stream=True))
     assert ask(client, "Hi").choices[0].message.content == "Hello wörld"
@@ -156,9 +150,7 @@ def test_a_load_balancer_reads_a_buffered_answer_even_where_the_url_streams(func
     assert answer["multiValueHeaders"]["content-type"] == ["application/json"]
 
 
-def test_a_direct_invocation_is_answered_with_the_object_in_either_mode(
-    function: Lambda, buffered: Lambda
-) -> None:
+def test_a_direct_invocation_is_answered_with_the_object_in_either_mode(function: Lambda, buffered: Lambda) -> None:
     for each in (function, buffered):
         assert json.loads(each.invoke(chat("Hi")).body())["choices"][0]["message"]["content"] == "Hello wörld"
 

@@ -33,6 +33,7 @@ double check_seconds(void); /* this thread's CPU time: other work on the machine
 
 /* Compare every kernel of k with reference; returns the number of failed assertions. */
 int check_quant(const qw_kernels *k, const qw_kernels *reference);
+void check_gemv(const qw_kernels *k, const qw_kernels *reference); /* part of check_quant */
 int check_f32(const qw_kernels *k, const qw_kernels *reference);
 
 /* Print this set's speeds on stdout. */

@@ -21,8 +21,8 @@ typedef enum check_style {
 void check_fill_column(check_random *r, uint32_t type, check_style style, void *column, size_t n_k);
 
 /*
- * A bound of |w| that the scales and mins of the column imply, whatever its packed values are: what an expander may
- * divide by 127.
+ * A bound of |w| that the scales and mins of the column imply, whatever its packed values are: what an
+ * expander may divide by 127.
  */
 float check_column_bound(uint32_t type, const void *column, size_t n_k);
 

@@ -1,8 +1,8 @@
 /*
- * The quantized kernels against double arithmetic on dequantized weights.
+ * P8 against double arithmetic on dequantized weights.
  *
- * Layouts of panels, activation blocks and tiles are each set's own, so values inside them are read the neutral way:
- * multiplied by an identity matrix.
+ * Layouts of panels, activation blocks and tiles are each set's own, so values inside them are read the
+ * neutral way: multiplied by an identity matrix.
  */
 #include "check_blocks.h"
 
@@ -10,7 +10,13 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { K = QW_BLOCK_K, ROWS = QW_BLOCK_ROWS, COLS = QW_PANEL_COLS, MAX_BLOCKS = K / ROWS, MAX_COL_BYTES = 4 * K };
+enum {
+    K = QW_BLOCK_K,
+    ROWS = QW_BLOCK_ROWS,
+    COLS = QW_PANEL_COLS,
+    MAX_BLOCKS = K / ROWS,
+    MAX_COL_BYTES = 4 * K
+};
 
 /* A block row of activations, a panel, and their product. */
 typedef struct {
@@ -89,8 +95,8 @@ static void read_activations(const qw_kernels *k, buffers *b, size_t n_rows, flo
 
 /* --- expand --- */
 
-static void check_expand(const qw_kernels *k, buffers *b, check_random *r, uint32_t type, check_style style, size_t n_k,
-                         size_t n_cols) {
+static void check_expand(const qw_kernels *k, buffers *b, check_random *r, uint32_t type, check_style style,
+                         size_t n_k, size_t n_cols) {
     const char *name = qw_type_get(type)->name;
     uint8_t *columns = check_alloc(COLS * MAX_COL_BYTES);
     float *w = check_alloc((size_t)K * COLS * sizeof(float)), values[K];
@@ -98,7 +104,8 @@ static void check_expand(const qw_kernels *k, buffers *b, check_random *r, uint3
 
     for (size_t c = 0; c < n_cols; c++) {
         bool hostile = style >= STYLE_NAN;
-        check_fill_column(r, type, hostile && c != odd_column ? STYLE_ORDINARY : style, columns + c * col_bytes, n_k);
+        check_fill_column(r, type, hostile && c != odd_column ? STYLE_ORDINARY : style,
+                          columns + c * col_bytes, n_k);
     }
     memset(b->panel, 0x55, QW_PANEL_BYTES); /* an expander leaves nothing of what was there */
     memset(b->scale, 0x55, QW_PANEL_SCALES * sizeof(float));
@@ -122,15 +129,17 @@ static void check_expand(const qw_kernels *k, buffers *b, check_random *r, uint3
             max = fmaxf(max, fabsf(got));
         }
         if (not_finite) {
-            check_that(all_nan, "expand %s: column %zu has a scale that is not finite but a finite product", name, c);
+            check_that(all_nan, "expand %s: column %zu has a scale that is not finite but a finite product",
+                       name, c);
             continue;
         }
         /* 0x1p-99: sets may treat values far below any real weight as zeros */
         check_that(error <= bound * (0.75f / 127.0f) * 1.001f + 0x1p-99f,
-                   "expand %s style %d: n_k %zu column %zu of %zu is off by %g, %g steps", name, (int)style, n_k, c, n_cols,
-                   (double)error, (double)(error / bound * 127.0f));
-        check_that(max <= bound * 1.004f + 0x1p-99f, "expand %s style %d: column %zu holds %g, beyond its scales' %g",
-                   name, (int)style, c, (double)max, (double)bound);
+                   "expand %s style %d: n_k %zu column %zu of %zu is off by %g, %g steps", name, (int)style,
+                   n_k, c, n_cols, (double)error, (double)(error / bound * 127.0f));
+        check_that(max <= bound * 1.004f + 0x1p-99f,
+                   "expand %s style %d: column %zu holds %g, beyond its scales' %g", name, (int)style, c,
+                   (double)max, (double)bound);
     }
     check_free(columns);
     check_free(w);
@@ -145,7 +154,8 @@ static void fill_rows(check_random *r, float *x, size_t n_rows, size_t n_k) {
             x[row * n_k + i] = check_normal(r) * (row < 8 ? 1.0f : magnitude[row % 6]);
 }
 
-static void check_quantize_block(const qw_kernels *k, buffers *b, check_random *r, size_t n_rows, size_t n_k) {
+static void check_quantize_block(const qw_kernels *k, buffers *b, check_random *r, size_t n_rows,
+                                 size_t n_k) {
     float *x = check_alloc(n_rows * n_k * sizeof(float)), *got = check_alloc((size_t)K * K * sizeof(float));
     fill_rows(r, x, n_rows, n_k);
     memset(b->q, 0x55, MAX_BLOCKS * k->act_block_bytes);
@@ -157,8 +167,9 @@ static void check_quantize_block(const qw_kernels *k, buffers *b, check_random *
             max = fmaxf(max, fabsf(x[row * n_k + i]));
         for (size_t i = 0; i < K; i++)
             error = fmaxf(error, fabsf(got[row * K + i] - (row < n_rows && i < n_k ? x[row * n_k + i] : 0)));
-        check_that(error <= max / 127.0f * 0.502f + 0x1p-99f, "quantize_block: %zu x %zu, row %zu of max %g is off by %g",
-                   n_rows, n_k, row, (double)max, (double)error);
+        check_that(error <= max / 127.0f * 0.502f + 0x1p-99f,
+                   "quantize_block: %zu x %zu, row %zu of max %g is off by %g", n_rows, n_k, row, (double)max,
+                   (double)error);
     }
     check_free(x);
     check_free(got);
@@ -204,7 +215,8 @@ static void check_gemm(const qw_kernels *k, buffers *b, check_random *r, size_t 
         doubled &= fabsf(b->rows[i] - 2 * together[i]) <= 1e-6f * fabsf(together[i]) + 1e-44f;
     check_that(doubled, "gemm_i8: the second of two equal products does not double %zu rows", n_rows);
 
-    for (size_t row = 0; row < n_rows; row++) { /* the same row alone, at the same place of a block of its own */
+    for (size_t row = 0; row < n_rows;
+         row++) { /* the same row alone, at the same place of a block of its own */
         float alone[ROWS * K] = {0};
         memcpy(alone + row % ROWS * K, x + row * n_k, n_k * sizeof(float));
         quantize(k, b, alone, K, row % ROWS + 1, n_k);
@@ -222,7 +234,8 @@ static void check_gemm(const qw_kernels *k, buffers *b, check_random *r, size_t 
         for (size_t c = 0; c < n_cols; c++)
             nan &= isnan(b->rows[row * COLS + c]);
         check_that(row == odd_row ? nan : same_bits(b->rows + row * COLS, together + row * COLS, COLS),
-                   "gemm_i8: a value of row %zu that is not finite shows wrongly in row %zu of %zu", odd_row, row, n_rows);
+                   "gemm_i8: a value of row %zu that is not finite shows wrongly in row %zu of %zu", odd_row,
+                   row, n_rows);
     }
     check_free(x);
     check_free(x8);
@@ -254,139 +267,9 @@ static void check_p8(const qw_kernels *k) {
     free_buffers(&b);
 }
 
-/* --- GEMV --- */
-
-enum { MAX_N_K = 1024, GEMV_COLS = 70 };
-
-typedef struct {
-    float *x, *d, *sum;
-    int8_t *q;
-} gemv_input; /* QW_GEMV_ROWS rows of MAX_N_K */
-
-static void check_quantize_row(const qw_kernels *k, check_random *r, gemv_input *in, size_t n_k) {
-    size_t n_padded = (n_k + K - 1) / K * K;
-    float *x = in->x;
-    for (size_t i = 0; i < n_k; i++)
-        x[i] = check_normal(r) * (i / 32 % 3 == 1 ? 1e-38f : i / 32 % 5 == 4 ? 0 : 3.0f);
-    if (n_k > 40)
-        x[40] = NAN;
-    memset(in->q, 0x55, n_padded);
-    k->quantize_row(x, n_k, in->q, in->d, in->sum);
-    for (size_t g = 0; g < n_padded / 32; g++) {
-        float max = 0, error = 0;
-        int total = 0, smallest = 0;
-        for (size_t i = 32 * g; i < 32 * g + 32; i++) {
-            float value = i < n_k ? x[i] : 0;
-            max = fmaxf(max, fabsf(value));
-            error = fmaxf(error, fabsf(in->d[g] * (float)in->q[i] - value));
-            total += in->q[i];
-            smallest = in->q[i] < smallest ? in->q[i] : smallest;
-        }
-        if (g == 1 && n_k > 40) {
-            check_that(isnan(in->d[g]) && isnan(in->sum[g]), "quantize_row: a NaN in %zu values is lost", n_k);
-            continue;
-        }
-        check_that(error <= max / 127.0f * 0.502f + 0x1p-99f && smallest >= -127,
-                   "quantize_row: group %zu of %zu values is off by %g", g, n_k, (double)error);
-        check_that(fabsf(in->sum[g] - in->d[g] * (float)total) <= 1e-6f * fabsf(in->sum[g]),
-                   "quantize_row: group %zu of %zu values has sum %g", g, n_k, (double)in->sum[g]);
-    }
-}
-
-static void fill_gemv_rows(const qw_kernels *k, check_random *r, gemv_input *in, size_t n_k, qw_gemv_row *rows) {
-    for (size_t row = 0; row < QW_GEMV_ROWS; row++) {
-        size_t at = row * MAX_N_K, group = at / QW_ACT_GROUP;
-        for (size_t i = 0; i < n_k; i++)
-            in->x[at + i] = check_normal(r);
-        k->quantize_row(in->x + at, n_k, in->q + at, in->d + group, in->sum + group);
-        rows[row] = (qw_gemv_row){in->x + at, in->q + at, in->d + group, in->sum + group};
-    }
-}
-
-/* What the contract says the kernel computes, and the sum of magnitudes that its rounding is relative to. */
-static double exact_dot(uint32_t type, const void *column, const qw_gemv_row *row, size_t n_k, double *magnitude) {
-    float values[MAX_N_K];
-    double sum = 0;
-    qw_dequantize_row(type, column, n_k, values);
-    *magnitude = 0;
-    for (size_t i = 0; i < n_k; i++) {
-        bool is_float = qw_type_get(type)->block_values == 1;
-        double x = is_float ? (double)row->x[i] : (double)row->d[i / QW_ACT_GROUP] * row->q[i];
-        sum += values[i] * x;
-        *magnitude += fabs(values[i] * x);
-    }
-    return sum;
-}
-
-static void check_gemv(const qw_kernels *k, const qw_kernels *reference, check_random *r, gemv_input *in, uint32_t type,
-                       check_style style, size_t n_k, size_t n_cols) {
-    const char *name = qw_type_get(type)->name;
-    size_t col_bytes = qw_row_bytes(type, n_k), odd_column = check_below(r, n_cols);
-    uint8_t *columns = check_alloc(n_cols * col_bytes);
-    float y[QW_GEMV_ROWS * GEMV_COLS], plain[QW_GEMV_ROWS * GEMV_COLS], one[GEMV_COLS];
-    qw_gemv_row rows[QW_GEMV_ROWS];
-
-    for (size_t c = 0; c < n_cols; c++)
-        check_fill_column(r, type, style >= STYLE_NAN && c != odd_column ? STYLE_ORDINARY : style, columns + c * col_bytes,
-                          n_k);
-    fill_gemv_rows(k, r, in, n_k, rows);
-    k->gemv[type](columns, col_bytes, n_cols, n_k, rows, QW_GEMV_ROWS, y, GEMV_COLS);
-    reference->gemv[type](columns, col_bytes, n_cols, n_k, rows, QW_GEMV_ROWS, plain, GEMV_COLS);
-
-    for (size_t row = 0; row < QW_GEMV_ROWS; row++)
-        for (size_t c = 0; c < n_cols; c++) {
-            float got = y[row * GEMV_COLS + c];
-            if (style >= STYLE_NAN && c == odd_column) {
-                check_that(!isfinite(got), "gemv %s: column %zu is not finite but gives %g", name, c, (double)got);
-                continue;
-            }
-            double magnitude, sum = exact_dot(type, columns + c * col_bytes, &rows[row], n_k, &magnitude);
-            magnitude += check_column_bound(type, columns + c * col_bytes, n_k) * 30.0f; /* mins and offsets cancel */
-            check_that(fabs(got - sum) <= 2e-6 * magnitude + 1e-42,
-                       "gemv %s style %d: %zu x %zu, row %zu column %zu is %g, not %g", name, (int)style, n_k, n_cols, row,
-                       c, (double)got, sum);
-            check_that(fabsf(got - plain[row * GEMV_COLS + c]) <= 4e-6 * magnitude + 1e-42,
-                       "gemv %s: row %zu column %zu is %g, in plain C %g", name, row, c, (double)got,
-                       (double)plain[row * GEMV_COLS + c]);
-        }
-
-    for (size_t row = 0; row < QW_GEMV_ROWS; row++) { /* alone, and its columns in two calls */
-        size_t left = n_cols / 2;
-        k->gemv[type](columns, col_bytes, left, n_k, rows + row, 1, one, GEMV_COLS);
-        k->gemv[type](columns + left * col_bytes, col_bytes, n_cols - left, n_k, rows + row, 1, one + left, GEMV_COLS);
-        for (size_t c = 0; c < n_cols; c++)
-            check_that(same_bits(&one[c], &y[row * GEMV_COLS + c], 1) || (style >= STYLE_NAN && c == odd_column),
-                       "gemv %s: row %zu column %zu depends on how many there are", name, row, c);
-    }
-    check_free(columns);
-}
-
-static void check_all_gemv(const qw_kernels *k, const qw_kernels *reference) {
-    size_t n = QW_GEMV_ROWS * MAX_N_K;
-    gemv_input in = {check_alloc(n * sizeof(float)), check_alloc(n / 32 * sizeof(float)),
-                     check_alloc(n / 32 * sizeof(float)), check_alloc(n)};
-    check_random r = {2};
-    static const size_t float_n_k[] = {1, 7, 33, 96, 255, 300, 1000, 0}, block_n_k[] = {32, 96, 256, 288, 512, 992, 1024, 0};
-
-    for (const size_t *n_k = float_n_k; *n_k; n_k++)
-        check_quantize_row(k, &r, &in, *n_k);
-    for (uint32_t type = QW_F32; type < QW_TYPE_COUNT; type = check_next_type(type)) {
-        size_t step = qw_type_get(type)->block_values;
-        for (const size_t *n_k = step == 1 ? float_n_k : block_n_k; *n_k; n_k++)
-            if (*n_k % step == 0)
-                check_gemv(k, reference, &r, &in, type, STYLE_ORDINARY, *n_k, 1 + check_below(&r, GEMV_COLS));
-        for (check_style style = STYLE_ZERO; style < STYLE_COUNT; style++)
-            check_gemv(k, reference, &r, &in, type, style, 512, 9);
-    }
-    check_free(in.x);
-    check_free(in.d);
-    check_free(in.sum);
-    check_free(in.q);
-}
-
 int check_quant(const qw_kernels *k, const qw_kernels *reference) {
     size_t before = check_failures();
     check_p8(k);
-    check_all_gemv(k, reference);
+    check_gemv(k, reference);
     return (int)(check_failures() - before);
 }

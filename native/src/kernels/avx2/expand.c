@@ -3,8 +3,9 @@
  */
 #include "isa.h"
 
-#include "../vector/round_blocks.h"
+#include "../vector/round.h"
 #include "../vector/x86_transpose.h"
+#include "unpack.h"
 
 enum { QW_STORE_COLS = 8 };
 
@@ -14,26 +15,21 @@ QW_INLINE void store_columns(int8_t *panel, size_t column, int8_t q[QW_STORE_COL
         for (size_t k = 0; k < QW_BLOCK_K; k++)
             wide[i][k] = q[i][k];
     for (size_t k = 0; k < QW_BLOCK_K; k += 16)
-        transpose_8x8(wide[0] + k, sizeof wide[0], panel + 2 * k * QW_PANEL_COLS + 4 * column, 4 * QW_PANEL_COLS);
+        transpose_8x8(wide[0] + k, sizeof wide[0], panel + 2 * k * QW_PANEL_COLS + 4 * column,
+                      4 * QW_PANEL_COLS);
 }
 
 QW_INLINE void store_scales(float *scale, size_t column, const float s[QW_STORE_COLS]) {
     memcpy(scale + column, s, QW_STORE_COLS * sizeof *s);
 }
 
-#include "../vector/expand.h"
+QW_INLINE float round_unpacked(const qw_unpacked *u, qw_range range, int8_t *q) {
+    float x[QW_BLOCK_K];
+    (void)range;
+    for (int g = 0; g < QW_BLOCK_K / 16; g++)
+        for (int i = 0; i < 16; i++)
+            x[16 * g + i] = u->scale[g] * (float)u->q[16 * g + i] - u->min[g / 2];
+    return round_floats(x, QW_BLOCK_K, q);
+}
 
-QW_DEFINE_EXPAND_FLOATS(f32)
-QW_DEFINE_EXPAND_FLOATS(f16)
-QW_DEFINE_EXPAND_FLOATS(bf16)
-QW_DEFINE_EXPAND(q4_0)
-QW_DEFINE_EXPAND(q4_1)
-QW_DEFINE_EXPAND(q5_0)
-QW_DEFINE_EXPAND(q5_1)
-QW_DEFINE_EXPAND(q8_0)
-QW_DEFINE_EXPAND(q3_k)
-QW_DEFINE_EXPAND(q4_k)
-QW_DEFINE_EXPAND(q5_k)
-QW_DEFINE_EXPAND(q6_k)
-QW_DEFINE_EXPAND(iq4_nl)
-QW_DEFINE_EXPAND(iq4_xs)
+#include "../vector/expand.h"

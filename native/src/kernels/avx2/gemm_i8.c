@@ -32,15 +32,15 @@ void qw_avx2_quantize_block(const float *x, size_t ld, size_t n_rows, size_t n_k
 /* Two k: weights of the left and right eight columns, then row by row one broadcast and two products. */
 #define START(r) "vpxor %[l" #r "], %[l" #r "], %[l" #r "]\n vpxor %[r" #r "], %[r" #r "], %[r" #r "]\n"
 #define WEIGHTS(k) "vmovdqu " #k "*256(%[w]), %[wl]\n vmovdqu " #k "*256+32(%[w]), %[wr]\n"
-#define ROW(k, r)                                                                                                  \
-    "vpbroadcastd " #k "*32+" #r "*4(%[q]), %[x]\n"                                                                \
-    "vpmaddwd %[x], %[wl], %[y]\n vpaddd %[y], %[l" #r "], %[l" #r "]\n"                                           \
+#define ROW(k, r)                                                                                           \
+    "vpbroadcastd " #k "*32+" #r "*4(%[q]), %[x]\n"                                                         \
+    "vpmaddwd %[x], %[wl], %[y]\n vpaddd %[y], %[l" #r "], %[l" #r "]\n"                                    \
     "vpmaddwd %[x], %[wr], %[x]\n vpaddd %[x], %[r" #r "], %[r" #r "]\n"
 #define TWO_K(k) WEIGHTS(k) ROW(k, 0) ROW(k, 1) ROW(k, 2) ROW(k, 3)
 #define SUMS(n) [l##n] "=&x"(left[n]), [r##n] "=&x"(right[n])
 
-QW_INLINE void tile_4x16(const int8_t *q, const float *row_scale, const int8_t *w, const float *scale, float *c,
-                         bool first) {
+QW_INLINE void tile_4x16(const int8_t *q, const float *row_scale, const int8_t *w, const float *scale,
+                         float *c, bool first) {
     __m256i left[ROWS], right[ROWS], wl, wr, x, y;
     size_t steps = QW_BLOCK_K / 4;
     __asm__ volatile(/* asm, because compilers copy accumulators back and forth */
@@ -66,14 +66,14 @@ QW_INLINE void tile_4x16(const int8_t *q, const float *row_scale, const int8_t *
     }
 }
 
-void qw_avx2_gemm_i8(const int8_t *q, const float *meta, size_t n_blocks, const int8_t *panel, const float *scale,
-                     float *c, bool first) {
+void qw_avx2_gemm_i8(const int8_t *q, const float *meta, size_t n_blocks, const int8_t *panel,
+                     const float *scale, float *c, bool first) {
     size_t block_bytes = QW_BLOCK_ROWS * QW_BLOCK_K * sizeof(int16_t);
     for (size_t b = 0; b < n_blocks; b++, q += block_bytes, meta += QW_ACT_META, c += QW_TILE)
         for (size_t column = 0; column < QW_PANEL_COLS; column += COLS)
             for (size_t r = 0; r < QW_BLOCK_ROWS; r += ROWS)
-                tile_4x16(q + 4 * r, meta + r, panel + 4 * column, scale + column, c + r * QW_PANEL_COLS + column,
-                          first);
+                tile_4x16(q + 4 * r, meta + r, panel + 4 * column, scale + column,
+                          c + r * QW_PANEL_COLS + column, first);
 }
 
 void qw_avx2_untile(const float *tile, float *rows) {

@@ -6,7 +6,7 @@
 #include "isa.h"
 
 #include "../vector/quantize.h"
-#include "../vector/unpack.h"
+#include "unpack.h"
 
 /* Two chains of additions, so that groups wait less for each other. */
 typedef struct {
@@ -19,9 +19,9 @@ QW_INLINE __m256i load_group(const int8_t *q) {
     return _mm256_inserti128_si256(low, _mm_load_si128((const __m128i *)(q + 16)), 1);
 }
 
-/* |w| * (x with w's sign): the unsigned operand VPMADDUBSW wants; its sums of two stay within 2 * 128 * 127. */
-QW_INLINE dot_sum dot_block(dot_sum total, const qw_unpacked *u, qw_range range, const int8_t *q, const float *d,
-                            const float *group_sum) {
+/* |w| * (x with w's sign): VPMADDUBSW wants one unsigned operand.  Sums of two are within 2 * 128 * 127. */
+QW_INLINE dot_sum dot_block(dot_sum total, const qw_unpacked *u, qw_range range, const int8_t *q,
+                            const float *d, const float *group_sum) {
     const __m256i ones = _mm256_set1_epi16(1);
 
     for (int g = 0; g < QW_BLOCK_K / QW_ACT_GROUP; g++) {
@@ -49,18 +49,3 @@ QW_INLINE float dot_total(dot_sum sum) {
 }
 
 #include "../vector/gemv.h"
-
-QW_DEFINE_GEMV_FLOATS(f32, float)
-QW_DEFINE_GEMV_FLOATS(f16, uint16_t)
-QW_DEFINE_GEMV_FLOATS(bf16, uint16_t)
-QW_DEFINE_GEMV(q4_0)
-QW_DEFINE_GEMV(q4_1)
-QW_DEFINE_GEMV(q5_0)
-QW_DEFINE_GEMV(q5_1)
-QW_DEFINE_GEMV(q8_0)
-QW_DEFINE_GEMV(q3_k)
-QW_DEFINE_GEMV(q4_k)
-QW_DEFINE_GEMV(q5_k)
-QW_DEFINE_GEMV(q6_k)
-QW_DEFINE_GEMV(iq4_nl)
-QW_DEFINE_GEMV(iq4_xs)

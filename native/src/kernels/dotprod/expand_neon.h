@@ -10,6 +10,9 @@
 #include "../vector/quant_table.h"
 #include "unpack_neon.h"
 
+/* With a constant part every address of a loop's body is an offset. */
+#define QW_UNROLL_PARTS _Pragma("GCC unroll 4")
+
 /* Units of the first n_cols columns, up to a whole group of eight; the groups after it are cleared. */
 QW_INLINE size_t qw_open_panel(size_t n_cols, int8_t *panel, float *scale) {
     size_t n_units = (n_cols + 7) / 8 * (8 / QW_UNIT), used = n_units * QW_UNIT;
@@ -59,9 +62,26 @@ QW_INLINE float qw_ratios(const float32x4_t s[2], const float32x4_t t[2], int16_
 }
 
 /* q * ratio / 2^15, rounded. */
-QW_INLINE int8x16_t qw_rescale(int8x16_t q, const int16_t *ratio) {
-    int16x8_t r = vld1q_dup_s16(ratio);
-    return qw_narrow_s16(vqrdmulhq_s16(vmovl_s8(vget_low_s8(q)), r), vqrdmulhq_s16(vmovl_high_s8(q), r));
+#define QW_RESCALE(q, ratio, lane)                                              \
+    qw_narrow_s16(vqrdmulhq_lane_s16(vmovl_s8(vget_low_s8(q)), ratio, lane),    \
+                  vqrdmulhq_lane_s16(vmovl_high_s8(q), ratio, lane))
+
+/* Four vectors, each with its ratio. */
+QW_INLINE void qw_rescale(int8x16_t q[4], int16x4_t ratio) {
+    q[0] = QW_RESCALE(q[0], ratio, 0);
+    q[1] = QW_RESCALE(q[1], ratio, 1);
+    q[2] = QW_RESCALE(q[2], ratio, 2);
+    q[3] = QW_RESCALE(q[3], ratio, 3);
+}
+
+/* Four vectors of each column of a unit, step values of k apart. */
+QW_INLINE void qw_store_part(int8_t *out, int8x16_t q[QW_UNIT][4], size_t step) {
+    for (size_t i = 0; i < 4; i++) {
+        int8x16_t column[QW_UNIT];
+        for (size_t c = 0; c < QW_UNIT; c++)
+            column[c] = q[c][i];
+        qw_store_unit(out + 8 * step * i, column);
+    }
 }
 
 #endif

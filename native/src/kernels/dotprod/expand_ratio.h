@@ -21,17 +21,14 @@ QW_INLINE void qw_expand_16(qw_scales_16 *scales, qw_load *load, size_t whole_by
         }
         qw_store_scales(scale, unit, unit_scale);
 
+        QW_UNROLL_PARTS
         for (size_t part = 0; part < 4; part++) {
-            int8_t *out = qw_unit(panel, unit) + 8 * (part / 2 * 128 + part % 2 * 16);
             int8x16_t q[QW_UNIT][4];
-            for (size_t c = 0; c < QW_UNIT; c++)
+            for (size_t c = 0; c < QW_UNIT; c++) {
                 load(block[c], part, q[c]);
-            for (size_t i = 0; i < 4; i++) {
-                int8x16_t v[QW_UNIT];
-                for (size_t c = 0; c < QW_UNIT; c++)
-                    v[c] = qw_rescale(q[c][i], &ratio[part % 2][c][part / 2 * 4 + i]);
-                qw_store_unit(out + 8 * 32 * i, v);
+                qw_rescale(q[c], vld1_s16(ratio[part % 2][c] + part / 2 * 4));
             }
+            qw_store_part(qw_unit(panel, unit) + 8 * (part / 2 * 128 + part % 2 * 16), q, 32);
         }
     }
 }
@@ -50,28 +47,28 @@ void QW_NAME(expand_q8_0)(QW_EXPAND_ARGS) {
     for (size_t unit = 0; unit < n_units; unit++) {
         uint8_t spare[QW_UNIT][QW_BYTES_MOST];
         const void *block[QW_UNIT];
-        int16_t ratio[QW_UNIT][8], same[8];
+        int16_t ratio[QW_UNIT][16]; /* twice each: of both vectors of a group */
         float unit_scale[QW_UNIT];
 
         qw_open_unit(w, col_bytes, n_cols, n_k, unit, QW_BYTES_q8_0, spare, block);
         for (size_t c = 0; c < QW_UNIT; c++) {
             float32x4_t s[2], none[2];
+            int16_t once[8], same[8];
             qw_scales_q8_0(block[c], s, none);
-            unit_scale[c] = qw_ratios(s, s, ratio[c], same);
+            unit_scale[c] = qw_ratios(s, s, once, same);
+            int16x8x2_t twice = {{vld1q_s16(once), vld1q_s16(same)}};
+            vst2q_s16(ratio[c], twice);
         }
         qw_store_scales(scale, unit, unit_scale);
 
+        QW_UNROLL_PARTS
         for (size_t part = 0; part < 4; part++) {
-            int8_t *out = qw_unit(panel, unit) + 8 * 64 * part;
             int8x16_t q[QW_UNIT][4];
-            for (size_t c = 0; c < QW_UNIT; c++)
+            for (size_t c = 0; c < QW_UNIT; c++) {
                 qw_load_q8_0(block[c], part, q[c]);
-            for (size_t i = 0; i < 4; i++) {
-                int8x16_t v[QW_UNIT];
-                for (size_t c = 0; c < QW_UNIT; c++)
-                    v[c] = qw_rescale(q[c][i], &ratio[c][2 * part + i / 2]);
-                qw_store_unit(out + 8 * 16 * i, v);
+                qw_rescale(q[c], vld1_s16(ratio[c] + 4 * part));
             }
+            qw_store_part(qw_unit(panel, unit) + 8 * 64 * part, q, 16);
         }
     }
 }

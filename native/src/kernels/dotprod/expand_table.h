@@ -21,30 +21,27 @@ QW_INLINE void qw_expand_by_table(qw_fill_tables *fill, qw_load *load, size_t n,
             unit_scale[c] = fill(block[c], table[c]);
         qw_store_scales(scale, unit, unit_scale);
 
+        QW_UNROLL_PARTS
         for (size_t part = 0; part < 4; part++) {
-            int8_t *out = qw_unit(panel, unit) + 8 * 64 * part;
             int8x16_t q[QW_UNIT][4];
-            for (size_t c = 0; c < QW_UNIT; c++)
+            for (size_t c = 0; c < QW_UNIT; c++) {
                 load(block[c], part, q[c]);
-            for (size_t i = 0; i < 4; i++) {
-                int8x16_t v[QW_UNIT];
-                for (size_t c = 0; c < QW_UNIT; c++) {
+                for (size_t i = 0; i < 4; i++) {
                     const int8x16_t *t = table[c] + n * (2 * part + i / 2);
                     uint8x16_t index = vreinterpretq_u8_s8(q[c][i]);
-                    v[c] = n == 1 ? vqtbl1q_s8(t[0], index) : vqtbl2q_s8((int8x16x2_t){{t[0], t[1]}}, index);
+                    q[c][i] = n == 1 ? vqtbl1q_s8(t[0], index) : vqtbl2q_s8((int8x16x2_t){{t[0], t[1]}}, index);
                 }
-                qw_store_unit(out + 8 * 16 * i, v);
             }
+            qw_store_part(qw_unit(panel, unit) + 8 * 64 * part, q, 16);
         }
     }
 }
 
-/* The int8 values of q = first, .., first + 15: (s * q - m) / 128, rounded. */
+/* The int8 values of q = first, .., first + 15: (s * q + m) / 128, rounded. */
 QW_INLINE int8x16_t qw_affine_table(int16_t first, int16x8_t s, int16x8_t m) {
     static const int16_t from_0[8] = {0, 1, 2, 3, 4, 5, 6, 7};
     int16x8_t q = vaddq_s16(vld1q_s16(from_0), vdupq_n_s16(first));
-    int16x8_t low = vsubq_s16(vmulq_s16(q, s), m);
-    int16x8_t high = vsubq_s16(vmulq_s16(vaddq_s16(q, vdupq_n_s16(8)), s), m);
+    int16x8_t low = vmlaq_s16(m, q, s), high = vmlaq_s16(m, vaddq_s16(q, vdupq_n_s16(8)), s);
 
     return vrshrn_high_n_s16(vrshrn_n_s16(low, 7), high, 7);
 }
@@ -64,7 +61,7 @@ QW_INLINE float qw_affine_tables(const float32x4_t scale[2], const float32x4_t m
     }
     float column_scale = qw_column_scale(vmaxvq_f32(most), &inverse), factor = 128.0f * inverse;
     vst1q_s16(s, qw_round_s16(vmulq_n_f32(scale[0], factor), vmulq_n_f32(scale[1], factor)));
-    vst1q_s16(m, qw_round_s16(vmulq_n_f32(min[0], factor), vmulq_n_f32(min[1], factor)));
+    vst1q_s16(m, qw_round_s16(vmulq_n_f32(min[0], -factor), vmulq_n_f32(min[1], -factor)));
     for (size_t g = 0; g < 8; g++)
         for (size_t i = 0; i < n; i++)
             table[n * g + i] = qw_affine_table((int16_t)(16 * i), vld1q_dup_s16(&s[g]), vld1q_dup_s16(&m[g]));
@@ -76,7 +73,9 @@ QW_INLINE float qw_iq4_tables(const float32x4_t scale[2], int8x16_t *table) {
     float column_scale = qw_ratios(scale, scale, ratio, same);
 
     for (size_t g = 0; g < 8; g++)
-        table[g] = qw_rescale(vld1q_s8(qw_iq4_values), &ratio[g]);
+        table[g] = vld1q_s8(qw_iq4_values);
+    qw_rescale(table, vld1_s16(ratio));
+    qw_rescale(table + 4, vld1_s16(ratio + 4));
     return column_scale;
 }
 

@@ -11,7 +11,8 @@ void qw_scalar_quantize_row(const float *x, size_t n_k, int8_t *q, float *d, flo
 
     for (size_t k = 0; k < n_padded; k += QW_ACT_GROUP, x += QW_ACT_GROUP, q += QW_ACT_GROUP) {
         size_t n = k >= n_k ? 0 : n_k - k < QW_ACT_GROUP ? n_k - k : QW_ACT_GROUP;
-        float max = 0x1p-100f, poison = 0; /* as in p8.c: a floor for the division, NaN when x is not finite */
+        float max = 0x1p-100f,
+              poison = 0; /* as in p8.c: a floor for the division, NaN when x is not finite */
         for (size_t i = 0; i < n; i++) {
             poison += x[i] * 0.0f;
             max = fmaxf(max, fabsf(x[i]));
@@ -63,9 +64,9 @@ static void gemv_float(uint32_t type, QW_GEMV_ARGS) {
     }
 }
 
-#define DEFINE_GEMV_OF(function, number, name)                                                                     \
-    void qw_scalar_gemv_##name(QW_GEMV_ARGS) {                                                                     \
-        function(number, w, col_bytes, n_cols, n_k, rows, n_rows, y, ld);                                          \
+#define DEFINE_GEMV_OF(function, number, name)                            \
+    void qw_scalar_gemv_##name(QW_GEMV_ARGS) {                            \
+        function(number, w, col_bytes, n_cols, n_k, rows, n_rows, y, ld); \
     }
 QW_FLOAT_TYPES(DEFINE_GEMV_OF, gemv_float)
 QW_QUANTIZED_TYPES(DEFINE_GEMV_OF, gemv)

@@ -44,14 +44,14 @@ static void expand(uint32_t type, QW_EXPAND_ARGS) {
     }
 }
 
-#define DEFINE_EXPAND(isa, number, name)                                                                           \
-    void qw_scalar_expand_##name(QW_EXPAND_ARGS) {                                                                 \
-        expand(number, w, col_bytes, n_cols, n_k, panel, scale);                                                   \
+#define DEFINE_EXPAND(isa, number, name)                         \
+    void qw_scalar_expand_##name(QW_EXPAND_ARGS) {               \
+        expand(number, w, col_bytes, n_cols, n_k, panel, scale); \
     }
 QW_WEIGHT_TYPES(DEFINE_EXPAND, scalar)
 
-void qw_scalar_gemm_i8(const int8_t *q, const float *meta, size_t n_blocks, const int8_t *panel, const float *scale,
-                       float *c, bool first) {
+void qw_scalar_gemm_i8(const int8_t *q, const float *meta, size_t n_blocks, const int8_t *panel,
+                       const float *scale, float *c, bool first) {
     for (size_t b = 0; b < n_blocks; b++, q += QW_BLOCK_ROWS * QW_BLOCK_K, meta += QW_ACT_META)
         for (size_t r = 0; r < QW_BLOCK_ROWS; r++)
             for (size_t col = 0; col < QW_PANEL_COLS; col++, c++) {

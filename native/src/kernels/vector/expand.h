@@ -1,13 +1,11 @@
 /*
- * P8 expanders built on the unpackers.  The including file provides
+ * P8 expanders of every type, built on the unpackers.  The including file provides, before it includes this,
  *
- *     unpack_q4_k(w, u) ..., qw_unpacked                 unpack.h's, or its own
+ *     unpack_q4_k(w, u) ..., qw_unpacked                 256 values of a type
  *     QW_STORE_COLS                                      columns stored together, a divisor of 64
  *     store_columns(panel, column, q)                    int8 q[QW_STORE_COLS][256] from that column on
  *     store_scales(scale, column, s)                     their scales
- *     round_unpacked(u, range, q)                        round_blocks.h's, or its own
- *
- * and then says QW_DEFINE_EXPAND(q4_k) or QW_DEFINE_EXPAND_FLOATS(f16) per type.
+ *     round_unpacked(u, range, q)                        those as int8 under one scale, which it returns
  */
 #ifndef QW_EXPAND_H
 #define QW_EXPAND_H
@@ -16,13 +14,13 @@
 #include "round.h"
 
 QW_INLINE void expand_blocks(qw_unpack *unpack, qw_range range, QW_EXPAND_ARGS) {
-    const char *block = w;
     uint8_t room[QW_MOST_BLOCK_BYTES];
     for (size_t column = 0; column < QW_PANEL_COLS; column += QW_STORE_COLS) {
         int8_t q[QW_STORE_COLS][QW_BLOCK_K] __attribute__((aligned(64)));
         float s[QW_STORE_COLS];
-        for (size_t i = 0; i < QW_STORE_COLS; i++, block += col_bytes)
+        for (size_t i = 0; i < QW_STORE_COLS; i++)
             if (column + i < n_cols) {
+                const char *block = (const char *)w + (column + i) * col_bytes;
                 qw_unpacked u;
                 unpack(whole_block(block, range, n_k, room), &u);
                 s[i] = round_unpacked(&u, range, q[i]);
@@ -36,14 +34,13 @@ QW_INLINE void expand_blocks(qw_unpack *unpack, qw_range range, QW_EXPAND_ARGS) 
 }
 
 QW_INLINE void expand_floats(qw_unpack_floats *unpack, QW_EXPAND_ARGS) {
-    const char *values = w;
     for (size_t column = 0; column < QW_PANEL_COLS; column += QW_STORE_COLS) {
         int8_t q[QW_STORE_COLS][QW_BLOCK_K] __attribute__((aligned(64)));
         float s[QW_STORE_COLS];
-        for (size_t i = 0; i < QW_STORE_COLS; i++, values += col_bytes) {
+        for (size_t i = 0; i < QW_STORE_COLS; i++) {
             float x[QW_BLOCK_K] = {0};
             if (column + i < n_cols)
-                unpack(values, n_k, x);
+                unpack((const char *)w + (column + i) * col_bytes, n_k, x);
             s[i] = round_floats(x, QW_BLOCK_K, q[i]);
         }
         store_columns(panel, column, q);
@@ -51,14 +48,16 @@ QW_INLINE void expand_floats(qw_unpack_floats *unpack, QW_EXPAND_ARGS) {
     }
 }
 
-#define QW_DEFINE_EXPAND(name)                                                                                     \
-    void QW_NAME(expand_##name)(QW_EXPAND_ARGS) {                                                                  \
-        expand_blocks(unpack_##name, range_##name, w, col_bytes, n_cols, n_k, panel, scale);                       \
+#define EXPAND_FLOATS(isa, number, name)                                       \
+    void QW_NAME(expand_##name)(QW_EXPAND_ARGS) {                              \
+        expand_floats(unpack_##name, w, col_bytes, n_cols, n_k, panel, scale); \
     }
+QW_FLOAT_TYPES(EXPAND_FLOATS, )
 
-#define QW_DEFINE_EXPAND_FLOATS(name)                                                                              \
-    void QW_NAME(expand_##name)(QW_EXPAND_ARGS) {                                                                  \
-        expand_floats(unpack_##name, w, col_bytes, n_cols, n_k, panel, scale);                                     \
+#define EXPAND_BLOCKS(isa, number, name)                                                     \
+    void QW_NAME(expand_##name)(QW_EXPAND_ARGS) {                                            \
+        expand_blocks(unpack_##name, range_##name, w, col_bytes, n_cols, n_k, panel, scale); \
     }
+QW_QUANTIZED_TYPES(EXPAND_BLOCKS, )
 
 #endif

@@ -1,13 +1,12 @@
 /*
- * GEMV built on the unpackers: a block is unpacked once and multiplied with every row.
- * The including file provides
+ * GEMV of every type, built on the unpackers: a block is unpacked once and multiplied with every row.
+ * The including file provides, before it includes this,
  *
- *     unpack_q4_k(w, u) ..., qw_unpacked                 unpack.h's, or its own
+ *     unpack_q4_k(w, u) ..., qw_unpacked                 256 values of a type
  *     dot_sum                                            one row's running sum, as wide as it likes
  *     dot_block(sum, u, range, q, d, group_sum)          + sum over 8 groups of d * (w . q) - min * group_sum
  *     dot_total(sum)
  *
- * or takes those of dot.h, and then says QW_DEFINE_GEMV(q4_k) or QW_DEFINE_GEMV_FLOATS(f16) per type.
  * A column's sum has one order of operations, whatever n_cols and n_rows are.
  */
 #ifndef QW_GEMV_H
@@ -65,7 +64,8 @@ QW_INLINE void gemv_floats_of(qw_unpack_floats *unpack, size_t value_bytes, QW_G
             for (size_t i = 0; i < n_whole; i += GEMV_LANES)
                 for (size_t r = 0; r < n_rows; r++)
                     for (size_t v = 0; v < GEMV_VECTORS; v++)
-                        sum[r][v] += *(const lanes *)(values + i + v * QW_VL) * *(const lanes *)(x[r] + i + v * QW_VL);
+                        sum[r][v] += *(const lanes *)(values + i + v * QW_VL) *
+                                     *(const lanes *)(x[r] + i + v * QW_VL);
         }
         for (size_t r = 0; r < n_rows; r++) {
             lanes total = (sum[r][0] + sum[r][1]) + (sum[r][2] + sum[r][3]);
@@ -80,22 +80,31 @@ QW_INLINE void gemv_floats_of(qw_unpack_floats *unpack, size_t value_bytes, QW_G
 }
 
 /* One copy of a function per row count: 1 .. QW_GEMV_ROWS. */
-#define GEMV_PER_ROWS(function, ...)                                                                               \
-    switch (n_rows) {                                                                                              \
-    case 1: function(__VA_ARGS__, w, col_bytes, n_cols, n_k, rows, 1, y, ld); break;                               \
-    case 2: function(__VA_ARGS__, w, col_bytes, n_cols, n_k, rows, 2, y, ld); break;                               \
-    case 3: function(__VA_ARGS__, w, col_bytes, n_cols, n_k, rows, 3, y, ld); break;                               \
-    default: function(__VA_ARGS__, w, col_bytes, n_cols, n_k, rows, 4, y, ld);                                     \
+#define GEMV_PER_ROWS(function, ...)                                      \
+    switch (n_rows) {                                                     \
+    case 1:                                                               \
+        function(__VA_ARGS__, w, col_bytes, n_cols, n_k, rows, 1, y, ld); \
+        break;                                                            \
+    case 2:                                                               \
+        function(__VA_ARGS__, w, col_bytes, n_cols, n_k, rows, 2, y, ld); \
+        break;                                                            \
+    case 3:                                                               \
+        function(__VA_ARGS__, w, col_bytes, n_cols, n_k, rows, 3, y, ld); \
+        break;                                                            \
+    case 4:                                                               \
+        function(__VA_ARGS__, w, col_bytes, n_cols, n_k, rows, 4, y, ld); \
     }
 
-#define QW_DEFINE_GEMV(name)                                                                                       \
-    void QW_NAME(gemv_##name)(QW_GEMV_ARGS) {                                                                      \
-        GEMV_PER_ROWS(gemv_blocks_of, unpack_##name, range_##name)                                                 \
+#define GEMV_FLOATS(isa, number, name)                                         \
+    void QW_NAME(gemv_##name)(QW_GEMV_ARGS) {                                  \
+        GEMV_PER_ROWS(gemv_floats_of, unpack_##name, qw_row_bytes(number, 1)); \
     }
+QW_FLOAT_TYPES(GEMV_FLOATS, )
 
-#define QW_DEFINE_GEMV_FLOATS(name, value_type)                                                                    \
-    void QW_NAME(gemv_##name)(QW_GEMV_ARGS) {                                                                      \
-        GEMV_PER_ROWS(gemv_floats_of, unpack_##name, sizeof(value_type))                                           \
+#define GEMV_BLOCKS(isa, number, name)                              \
+    void QW_NAME(gemv_##name)(QW_GEMV_ARGS) {                       \
+        GEMV_PER_ROWS(gemv_blocks_of, unpack_##name, range_##name); \
     }
+QW_QUANTIZED_TYPES(GEMV_BLOCKS, )
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Eight rows of eight 32-bit words -> eight columns, with AVX2.  Both x86 layouts are made of such words: four
- * int8 or two int16 that one dot-product instruction adds up.
+ * Eight rows of eight 32-bit words -> eight columns, with AVX2.  Both x86 layouts are made of such words:
+ * four int8 or two int16 that one dot-product instruction adds up.
  */
 #ifndef QW_X86_TRANSPOSE_H
 #define QW_X86_TRANSPOSE_H

@@ -1,18 +1,16 @@
 /*
- * One unpacker per weight type: 256 values in the file's blocks -> int8 values, a scale per 16 and a min per 32,
+ * One unpacker per weight type: 256 values in the file's blocks -> int8 values, a scale per 16, a min per 32,
  *
  *     w[i] = scale[i / 16] * q[i] - min[i / 32]
  *
- * in GNU C's vectors of 16 bytes, which every instruction set here has.
+ * in GNU C's vectors of 16 bytes: the blocks of 32 have no more.
  */
-#ifndef QW_UNPACK_H
-#define QW_UNPACK_H
+#ifndef QW_AVX2_UNPACK_H
+#define QW_AVX2_UNPACK_H
 
-#if defined(__aarch64__)
-#include <arm_neon.h>
-#endif
+#include <immintrin.h>
 
-#include "weights.h"
+#include "../vector/weights.h"
 
 typedef struct qw_unpacked {
     int8_t q[QW_BLOCK_K] __attribute__((aligned(64)));
@@ -56,15 +54,7 @@ QW_INLINE bytes16 fifth_bits(const uint8_t high[2]) {
 
 /* The values that sixteen indices of the IQ4 types stand for. */
 QW_INLINE bytes16 iq4_values(bytes16 index) {
-#if defined(__SSSE3__)
     return (bytes16)_mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)qw_iq4_values), (__m128i)index);
-#elif defined(__aarch64__)
-    return (bytes16)vqtbl1q_s8(vld1q_s8(qw_iq4_values), (uint8x16_t)index);
-#else
-    for (int i = 0; i < 16; i++)
-        index[i] = (uint8_t)qw_iq4_values[index[i]];
-    return index;
-#endif
 }
 
 QW_INLINE void unpack_group(qw_unpacked *u, size_t group, float scale, float min) {
@@ -196,7 +186,8 @@ QW_INLINE void unpack_q3_k(const void *w, qw_unpacked *u) {
         for (size_t half = 0; half < 2; half++) {
             bytes16 low = load16(b->low + 32 * half + l);
             for (size_t k = 0; k < 4; k++, low >>= every(2), high >>= every(1))
-                store16(u->q + 128 * half + 32 * k + l, (low & every(3)) + (high & every(1)) * every(4) - every(4));
+                store16(u->q + 128 * half + 32 * k + l,
+                        (low & every(3)) + (high & every(1)) * every(4) - every(4));
         }
     }
     uint32_t word[3];
