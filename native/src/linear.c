@@ -82,6 +82,19 @@ typedef struct {
     float tiles[];          /* 2 x [QW_MAX_ROWS][QW_PANEL_COLS], or one dequantized column */
 } panel_scratch;
 
+/*
+ * Ask for a share of the panel this thread is likely to take next: its columns are far apart, so the CPU does not
+ * see them coming.
+ */
+static void prefetch_ahead(const qw_model *m, const panel *p, size_t part, size_t n_parts) {
+    const qw_matrix *w = p->weight;
+    size_t panel_bytes = QW_PANEL_COLS * w->col_bytes, ahead = qw_pool_threads(m->pool) * panel_bytes;
+    size_t start = p->column * w->col_bytes + ahead, end = w->n_cols * w->col_bytes;
+    size_t from = start + panel_bytes * part / n_parts, to = start + panel_bytes * (part + 1) / n_parts;
+    for (size_t at = from; at < to && at < end; at += 64)
+        __builtin_prefetch(w->data + at, 0, 2);
+}
+
 static void multiply_p8(qw_model *m, const panel *p, panel_scratch *s, float *tiles) {
     const qw_kernels *k = m->kernels;
     const qw_matrix *w = p->weight;
@@ -91,8 +104,10 @@ static void multiply_p8(qw_model *m, const panel *p, panel_scratch *s, float *ti
     size_t block_bytes = QW_BLOCK_K / type->block_values * type->block_bytes;
     const uint8_t *data = w->data + p->column * w->col_bytes;
 
-    for (size_t kb = 0; kb * QW_BLOCK_K < w->n_k; kb++) {
+    size_t n_blocks_k = (w->n_k + QW_BLOCK_K - 1) / QW_BLOCK_K;
+    for (size_t kb = 0; kb < n_blocks_k; kb++) {
         size_t number = kb * in->n_row_blocks + first_block;
+        prefetch_ahead(m, p, kb, n_blocks_k);
         k->expand[w->type](data + kb * block_bytes, w->col_bytes, p->n_cols, smaller(QW_BLOCK_K, w->n_k - kb * QW_BLOCK_K),
                            s->weights, s->scale);
         k->gemm_i8(in->q + number * k->act_block_bytes, in->meta + number * QW_ACT_META, n_blocks, s->weights, s->scale,
@@ -171,7 +186,7 @@ static void multiply_panel(void *argument, size_t unit, size_t thread) {
         for (size_t i = 0; i < n_weights; i++) {
             const float *tile = tiles[i] + (first - p->first) * QW_PANEL_COLS;
             rows[i] = tile;
-            if (job->math == QW_MATH_P8) {
+            if (job->math == QW_MATH_P8 && job->m->kernels->untile) {
                 job->m->kernels->untile(tile, s->rows[i]);
                 rows[i] = s->rows[i];
             }

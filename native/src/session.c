@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "memory.h"
 
 /* --- pages --- */
 
@@ -13,11 +14,10 @@ static size_t pages_for(size_t n_tokens) {
 }
 
 static qw_page *page_create(const qw_model *m) {
-    size_t bytes = qw_round_up(sizeof(qw_page) + m->page_bytes, 64);
-    qw_page *page = aligned_alloc(64, bytes);
+    qw_page *page = qw_big_alloc(sizeof(qw_page) + m->page_bytes);
     if (!page)
         return NULL;
-    memset(page, 0, bytes);
+    page->n_bytes = sizeof(qw_page) + m->page_bytes;
     atomic_init(&page->n_owners, 1);
     return page;
 }
@@ -29,7 +29,7 @@ static qw_page *page_share(qw_page *page) {
 
 static void page_release(qw_page *page) {
     if (atomic_fetch_sub(&page->n_owners, 1) == 1)
-        free(page);
+        qw_big_free(page, page->n_bytes);
 }
 
 static void release_all(qw_page **pages, size_t n) {
@@ -64,11 +64,11 @@ qw_status qw_session_create(qw_session **out, const qw_model *m, size_t n_contex
     if (n_context == 0)
         return qw_fail(QW_ERR_ARGUMENT, "n_context is 0, expected at least 1");
     qw_session *s = calloc(1, sizeof *s);
-    float *state = calloc(m->state_floats + 1, sizeof *state);
+    float *state = qw_big_alloc(qw_model_state_bytes(m));
     qw_page **pages = calloc(pages_for(n_context), sizeof *pages);
     if (!s || !state || !pages) {
         free(s);
-        free(state);
+        qw_big_free(state, qw_model_state_bytes(m));
         free(pages);
         return qw_fail(QW_ERR_MEMORY, "no memory for a session of %zu tokens", n_context);
     }
@@ -83,7 +83,7 @@ void qw_session_free(qw_session *s) {
         return;
     release_all(s->pages, s->n_pages);
     free(s->pages);
-    free(s->state);
+    qw_big_free(s->state, qw_model_state_bytes(s->model));
     free(s);
 }
 
@@ -106,11 +106,11 @@ void qw_session_counters(const qw_session *s, qw_counters *out) {
 
 qw_snapshot *qw_snapshot_create(const qw_model *m, size_t position) {
     qw_snapshot *snap = calloc(1, sizeof *snap);
-    float *state = malloc(m->state_floats * sizeof *state + 1);
+    float *state = qw_big_alloc(qw_model_state_bytes(m));
     qw_page **pages = calloc(pages_for(position) + 1, sizeof *pages);
     if (!snap || !state || !pages) {
         free(snap);
-        free(state);
+        qw_big_free(state, qw_model_state_bytes(m));
         free(pages);
         qw_fail(QW_ERR_MEMORY, "no memory for a snapshot at token %zu", position);
         return NULL;
@@ -130,7 +130,7 @@ void qw_snapshot_free(qw_snapshot *snap) {
         return;
     release_all(snap->pages, snap->n_pages);
     free(snap->pages);
-    free(snap->state);
+    qw_big_free(snap->state, qw_model_state_bytes(snap->model));
     free(snap);
 }
 

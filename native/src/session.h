@@ -13,6 +13,7 @@
  */
 typedef struct qw_page {
     _Alignas(64) atomic_size_t n_owners;
+    size_t n_bytes;
     _Alignas(64) uint8_t rows[];
 } qw_page;
 

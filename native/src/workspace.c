@@ -1,9 +1,7 @@
 /* The buffers of one evaluation, in one arena, sized once when the model is created. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "forward.h"
 #include "linear.h"
+#include "memory.h"
 #include "model.h"
 
 /* Hands out 64-byte aligned pieces; with base NULL it only measures. */
@@ -55,7 +53,7 @@ static void lay_out(qw_model *m, arena *a) {
 bool qw_workspace_create(qw_model *m) {
     arena measure = {0};
     lay_out(m, &measure);
-    void *base = aligned_alloc(64, measure.used);
+    void *base = qw_big_alloc(measure.used);
     if (!base)
         return false;
     m->work.arena = base;
@@ -66,5 +64,5 @@ bool qw_workspace_create(qw_model *m) {
 }
 
 void qw_workspace_free(qw_model *m) {
-    free(m->work.arena);
+    qw_big_free(m->work.arena, m->work.arena_bytes);
 }

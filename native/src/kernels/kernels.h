@@ -110,7 +110,7 @@ typedef struct qw_kernels {
     void (*gemm_i8)(const int8_t *q, const float *meta, size_t n_blocks, const int8_t *panel, const float *scale,
                     float *c, bool first);
 
-    /* One tile in this set's order -> rows [8][64]. */
+    /* One tile in this set's order -> rows [8][64].  NULL: tiles are rows already. */
     void (*untile)(const float *tile, float *rows);
 
     /* --- GEMV --- */
