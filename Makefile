@@ -37,12 +37,14 @@ lock: $(VENV)  ## write requirements/*.txt again from pyproject.toml
 	$(UV_COMPILE) pyproject.toml --extra s3 -o requirements/s3.txt
 	$(UV_COMPILE) pyproject.toml --extra dev -o requirements/dev.txt
 	$(UV_COMPILE) pyproject.toml --extra clients -o requirements/clients.txt
+	$(UV_COMPILE) pyproject.toml --extra instructor -o requirements/instructor.txt
 	$(UV_COMPILE) --group sam -o requirements/sam.txt
 	$(UV_COMPILE) --group sam --no-deps -o requirements/rie.txt
 	$(UV_COMPILE) --group peers -o requirements/peers.txt
 
 # --- test ---
 
+JOBS := $(shell nproc)
 QEMU := $(shell command -v qemu-aarch64)
 ARM_CC := $(shell command -v aarch64-linux-gnu-gcc)
 CAN_CROSS := $(and $(QEMU),$(ARM_CC),$(filter x86_64,$(HOST_ARCH)))
@@ -54,13 +56,13 @@ check-isa: $(CHECK)  ## the C checks on this machine, every kernel set its CPU h
 	$(CHECK)
 
 check-arm:  ## the C checks built for aarch64, under qemu on each CPU we run on
-	$(MAKE) ARCH=aarch64 CC=$(ARM_CC) AR=aarch64-linux-gnu-ar build/aarch64/check
+	$(MAKE) -j$(JOBS) ARCH=aarch64 CC=$(ARM_CC) AR=aarch64-linux-gnu-ar build/aarch64/check
 	for cpu in $(ARM_CPUS); do echo "qemu -cpu $$cpu"; $(QEMU) -cpu $$cpu build/aarch64/check || exit 1; done
 
 check-san:  ## the C checks under AddressSanitizer and UBSan, then under ThreadSanitizer
-	$(MAKE) SAN=address,undefined build/$(HOST_ARCH)-address-undefined/check
+	$(MAKE) -j$(JOBS) SAN=address,undefined build/$(HOST_ARCH)-address-undefined/check
 	build/$(HOST_ARCH)-address-undefined/check
-	$(MAKE) SAN=thread build/$(HOST_ARCH)-thread/check
+	$(MAKE) -j$(JOBS) SAN=thread build/$(HOST_ARCH)-thread/check
 	build/$(HOST_ARCH)-thread/check
 
 gate: $(VENV)  ## the arm64 speed gate: cycle model of the inner loops, instructions under qemu
@@ -82,7 +84,7 @@ lint: native  ## ruff, mypy and clang-format; changes nothing
 	@! grep -nE '^.{111,}' $(C_FILES)
 
 format: $(VENV)  ## what lint asks for, done
-	$(PYTHON) -m ruff check --fix .
+	$(PYTHON) -m ruff check --fix-only .
 	$(PYTHON) -m ruff format .
 	@$(CLANG_FORMAT) -i $(C_FILES)
 

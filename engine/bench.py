@@ -13,7 +13,6 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from tqdm import tqdm
 
 from engine.commands import add_model_arguments
 from engine.model_file import ModelFile
@@ -39,6 +38,10 @@ def add_bench(subcommands: Subcommands) -> None:
 
 def run_bench(arguments: argparse.Namespace) -> None:
     """Measure and print."""
+    from tqdm import tqdm  # only developers have it
+
+    from tqdm import tqdm  # of the development environment; the other commands are in the image too
+
     lengths = [int(part) for part in arguments.prompt.split(",")]
     started = time.perf_counter()
     with ModelFile(arguments.model) as file:

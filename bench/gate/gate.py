@@ -2,7 +2,8 @@
 
 Three kinds of check on the objects that the product's own rules build:
   loop   llvm-mca's int8 multiply-accumulates per cycle in the GEMM's inner loop, which must not spill
-  count  instructions that qemu executed per multiply-accumulate or per weight, counted by a plugin
+  count  instructions that qemu executed per multiply-accumulate, per weight or, with --forward, per token of the
+         whole engine, counted by a plugin
   isa    no instruction of the i8mm set among the dotprod set's
 
 Exit status: 0 passed, 1 failed, 3 a tool is missing (1 with --require).
@@ -15,6 +16,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,7 +38,7 @@ PACKAGES = {
     "clang-19": "clang-19",
     MCA: "llvm-19",
 }
-CPUS = {"dotprod": "neoverse-n1", "i8mm": "max"}  # what qemu runs a set on; it has no neoverse-v1
+CPUS = {"dotprod": "neoverse-n1", "i8mm": "max,sve=off"}  # what qemu runs a set on: it has no neoverse-v1
 MAC = {"smmla": 32, "sdot": 16}
 
 
@@ -57,6 +59,16 @@ class CountCeiling:
     type: str
     rows: int
     ceiling: float  # per multiply-accumulate
+
+
+@dataclass(frozen=True)
+class ForwardCeiling:
+    """Instructions of the whole engine; the driver's model has a sixth of Qwen3.5-0.8B's layers, and no head."""
+
+    isa: str
+    phase: str
+    tokens: int
+    ceiling: float  # millions per token, all 24 layers
 
 
 @dataclass(frozen=True)
@@ -88,6 +100,11 @@ COUNTS = (
     CountCeiling("dotprod", "Q6_K", 0, 0.66),
     CountCeiling("dotprod", "Q8_0", 0, 0.41),
 )
+FORWARD = (
+    ForwardCeiling("i8mm", "prefill", 128, 45),
+    ForwardCeiling("dotprod", "prefill", 128, 62),
+    ForwardCeiling("dotprod", "decode", 8, 290),
+)
 
 
 def run(*command: str, cwd: Path = ROOT, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
@@ -98,21 +115,30 @@ def run(*command: str, cwd: Path = ROOT, stdin: str | None = None) -> subprocess
     return done
 
 
-def build(compiler: str, name: str, pattern: str) -> list[Path]:
-    """The objects of the kernel sources that match, as the product builds them."""
-    folder, kernels = BUILD / name, ROOT / "native/src/kernels"
-    sources = [s for isa in ("scalar", *CPUS) for s in sorted((kernels / isa).glob(pattern))]
-    objects = [folder / "obj" / s.relative_to(ROOT / "native/src").with_suffix(".o") for s in sources]
-    if pattern == "*.c":
-        objects += [folder / "obj/quant.o", folder / "obj/kernels/select.o"]
-    variables = ("ARCH=aarch64", f"CC={compiler}", f"BUILD={folder.relative_to(ROOT)}")
-    run("make", "-s", "-f", "native/rules.mk", *variables, *(str(o.relative_to(ROOT)) for o in objects))
-    return objects
+def build(compiler: str, name: str, *targets: str) -> list[str]:
+    """Objects or the library, as the product's rules make them, in a folder of this name; their paths."""
+    folder = f"{BUILD.relative_to(ROOT)}/{name}"
+    paths = [f"{folder}/{target}" for target in targets]
+    run("make", "-s", "-f", "native/rules.mk", "ARCH=aarch64", f"CC={compiler}", f"BUILD={folder}", *paths)
+    return paths
 
 
-def instructions(path: Path) -> Iterator[tuple[int, str, str]]:
+def kernel_objects() -> list[str]:
+    sources = [s for isa in ("scalar", *CPUS) for s in sorted((ROOT / "native/src/kernels" / isa).glob("*.c"))]
+    sources += [ROOT / "native/src/kernels/select.c", ROOT / "native/src/quant.c"]
+    return [str("obj" / s.relative_to(ROOT / "native/src").with_suffix(".o")) for s in sources]
+
+
+def build_driver(name: str, objects: list[str]) -> Path:
+    driver = BUILD / name
+    command = (GCC, "-O2", "-static", "-Inative/include", "-Inative/src", f"{HERE}/{name}.c", *objects)
+    run(*command, "-lm", "-pthread", "-o", str(driver))
+    return driver
+
+
+def instructions(path: str) -> Iterator[tuple[int, str, str]]:
     """Address, mnemonic and operands of each instruction of an object; branch targets are addresses."""
-    for line in run(OBJDUMP, "-d", "--no-show-raw-insn", str(path)).stdout.splitlines():
+    for line in run(OBJDUMP, "-d", "--no-show-raw-insn", path).stdout.splitlines():
         if match := re.match(r"\s*([0-9a-f]+):\s+(\S+)\s*(.*)", line):
             yield int(match[1], 16), match[2], match[3].split("//")[0].strip()
 
@@ -139,10 +165,9 @@ def cycles(loop: list[tuple[str, str]], core: str) -> float:
     return int(total[1]) / 200
 
 
-def check_loop(limit: LoopFloor, objects: list[Path], compiler: str) -> Result:
+def check_loop(limit: LoopFloor, gemm: str, compiler: str) -> Result:
     """The slowest of the loops that multiply."""
     rates, spills = [], 0
-    gemm = next(o for o in objects if o.parts[-2:] == (limit.isa, "gemm_i8.o"))
     for loop in inner_loops(list(instructions(gemm))):
         if mac := sum(MAC.get(m, 0) for m, _ in loop):
             rates.append(mac / cycles(loop, limit.core))
@@ -153,33 +178,41 @@ def check_loop(limit: LoopFloor, objects: list[Path], compiler: str) -> Result:
     return Result(what, f"{rate:.1f}, {spills}", f">= {limit.floor:g}, 0", passed)
 
 
-def count(driver: Path, plugin: Path, isa: str, type_name: str, rows: int) -> tuple[int, int]:
-    """Instructions and multiply-accumulates of one pass of the driver: two passes less one."""
-    totals, mac = [], 0
-    for passes in ("1", "2"):
-        done = run(QEMU, "-cpu", CPUS[isa], "-plugin", str(plugin), "-d", "plugin", str(driver),
-                   isa, type_name, str(rows), passes)  # fmt: skip
-        counts = [int(line.rsplit(" ", 1)[1]) for line in done.stderr.splitlines()]
-        if not counts:
-            sys.exit(f"the plugin printed no counts for {type_name} on {isa}")
-        totals.append(sum(counts))
-        mac = int(done.stdout)
-    return totals[1] - totals[0], mac
+def count(plugin: Path, driver: Path, isa: str, *job: str) -> tuple[Counter[str], int]:
+    """Instructions of one pass of a driver, by function: a run with it less one without; and the pass's size."""
+    counts, size = [], 0
+    for passes in ("0", "1"):
+        qemu = (QEMU, "-cpu", CPUS[isa], "-plugin", str(plugin), "-d", "plugin")
+        done = run(*qemu, str(driver), isa, *job, passes)
+        fields = [line.rsplit(" ", 1) for line in done.stderr.splitlines()]
+        counts.append(Counter({function: int(n) for function, n in fields}))
+        size = int(done.stdout)
+    return counts[1] - counts[0], size
 
 
-def check_count(limit: CountCeiling, driver: Path, plugin: Path) -> Result:
-    executed, mac = count(driver, plugin, limit.isa, limit.type, limit.rows)
-    ratio = executed / mac
+def check_count(limit: CountCeiling, plugin: Path, driver: Path) -> Result:
+    executed, mac = count(plugin, driver, limit.isa, limit.type, str(limit.rows))
+    ratio = executed.total() / mac
     job = f"P8 of {limit.rows} rows: instructions/MAC" if limit.rows else "GEMV: instructions/weight"
-    what = f"{limit.isa} {limit.type} {job}"
-    return Result(what, f"{ratio:.4f}", f"<= {limit.ceiling:g}", ratio <= limit.ceiling)
+    return Result(f"{limit.isa} {limit.type} {job}", f"{ratio:.4f}", f"<= {limit.ceiling:g}", ratio <= limit.ceiling)
 
 
-def check_isa(objects: list[Path]) -> Result:
+def check_forward(limit: ForwardCeiling, plugin: Path, driver: Path) -> Result:
+    """Also prints where the instructions went."""
+    executed, n_tokens = count(plugin, driver, limit.isa, limit.phase, str(limit.tokens))
+    millions = executed.total() * 6 / n_tokens / 1e6
+    print(f"{limit.isa} {limit.phase}: {millions:.1f} million instructions per token")
+    for function, n in executed.most_common(16):
+        print(f"    {function:<36} {n * 6 / n_tokens / 1e6:8.3f} {n / executed.total():6.1%}")
+    what = f"{limit.isa} {limit.phase} of {limit.tokens} tokens: million instructions/token"
+    return Result(what, f"{millions:.1f}", f"<= {limit.ceiling:g}", millions <= limit.ceiling)
+
+
+def check_isa(objects: list[str]) -> Result:
     found = sum(
         mnemonic.endswith("mmla") or mnemonic in ("usdot", "sudot", "bfdot")
         for path in objects
-        if path.parent.name == "dotprod"
+        if "/dotprod/" in path
         for _, mnemonic, _ in instructions(path)
     )
     return Result("dotprod objects: i8mm and bf16 instructions", str(found), "0", found == 0)
@@ -188,22 +221,26 @@ def check_isa(objects: list[Path]) -> Result:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--require", action="store_true", help="fail when a tool is missing")
+    parser.add_argument("--forward", action="store_true", help="count the whole engine too: half a minute more")
     arguments = parser.parse_args()
     missing = [f"{tool} (in Debian: {PACKAGES[tool]})" for tool in PACKAGES if not shutil.which(tool)]
     if missing:
         print("The arm64 gate did not run; missing: " + ", ".join(missing), file=sys.stderr)
         return 1 if arguments.require else 3
 
-    gcc, clang = build(GCC, "gcc", "*.c"), build(CLANG, "clang", "gemm_i8.c")
-    driver, plugin = BUILD / "gemm_driver", BUILD / "count_instructions.so"
-    include = ("-Inative/include", "-Inative/src")
+    objects = build(GCC, "gcc", *kernel_objects())
+    driver, plugin = build_driver("gemm_driver", objects), BUILD / "count_instructions.so"
     run("gcc", "-O2", "-shared", "-fPIC", "-fvisibility=hidden", f"{HERE}/count_instructions.c", "-o", str(plugin))
-    run(GCC, "-O2", "-static", *include, f"{HERE}/gemm_driver.c", *map(str, gcc), "-lm", "-o", str(driver))
 
-    results = [check_isa(gcc)]
-    results += [check_loop(limit, objects, name) for limit in LOOPS
-                for name, objects in (("gcc", gcc), ("clang", clang))]  # fmt: skip
-    results += [check_count(limit, driver, plugin) for limit in COUNTS]
+    results = [check_isa(objects)]
+    for limit in LOOPS:
+        for name, compiler in (("gcc", GCC), ("clang", CLANG)):
+            [gemm] = build(compiler, name, f"obj/kernels/{limit.isa}/gemm_i8.o")
+            results.append(check_loop(limit, gemm, name))
+    results += [check_count(c, plugin, driver) for c in COUNTS]
+    if arguments.forward:
+        driver = build_driver("forward_driver", build(GCC, "gcc", "libqwarm.a"))
+        results += [check_forward(f, plugin, driver) for f in FORWARD]
     for r in results:
         print(f"{'ok  ' if r.passed else 'FAIL'} {r.what:<72} {r.measured:>10}  {r.limit}")
     return 0 if all(r.passed for r in results) else 1
