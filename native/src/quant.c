@@ -70,8 +70,7 @@ uint16_t qw_f32_to_f16(float f) {
         return (uint16_t)(sign | 0x7e00 | (magnitude >> 13 & 0x1ff));
     if (magnitude >= 0x477ff000) /* 65520 and up round to infinity */
         return sign | 0x7c00;
-    if (magnitude <
-        0x38800000) { /* below 2^-14: adding 0.5 leaves multiples of 2^-24, rounded to even, at the end */
+    if (magnitude < 0x38800000) { /* below 2^-14: adding 0.5 leaves multiples of 2^-24, rounded to even, at the end */
         float shifted = from_bits(magnitude) + 0.5f;
         return (uint16_t)(sign | (to_bits(shifted) - 0x3f000000));
     }

@@ -11,14 +11,25 @@ from engine.model_file import ModelFile
 from engine.native import Floats, Ids, Phase
 
 
-def write_plan(path: Path, file: ModelFile, ids: Ids, *, phase: Phase, split: int, exact: bool, n_threads: int) -> None:
+def write_plan(
+    path: Path,
+    file: ModelFile,
+    ids: Ids,
+    *,
+    phase: Phase = Phase.PREFILL,
+    split: int | None = None,
+    exact: bool = False,
+    n_threads: int = 1,
+    every_logit: bool = True,
+) -> None:
+    """``split``: tokens evaluated at once, None for all; ``every_logit`` False: only the last token's are written."""
     c = file.config
     lines = [
         f"config {c.n_layers} {c.n_vocab} {c.n_hidden} {c.n_ffn} {c.n_heads} {c.n_kv_heads} {c.head_dim} "
         f"{c.rotary_dims} {c.n_key_heads} {c.n_value_heads} {c.delta_head_dim} {c.conv_kernel} "
         f"{c.rms_eps!r} {c.rope_base!r}",
         "recurrent " + " ".join(str(int(flag)) for flag in c.recurrent_layers),
-        f"run {n_threads} {int(exact)} {int(phase)} {split}",
+        f"run {n_threads} {int(exact)} {int(phase)} {split or len(ids)} {int(every_logit)}",
     ]
     for t in file.tensors.values():
         dims = [*t.dims, 1][:2]
@@ -41,7 +52,7 @@ def emulated_logits(
 ) -> Floats:
     """Logits of every id.  ``command`` is how run_model is started."""
     plan, out = folder / "plan.txt", folder / "logits.bin"
-    write_plan(plan, file, ids, phase=phase, split=split or len(ids), exact=exact, n_threads=n_threads)
+    write_plan(plan, file, ids, phase=phase, split=split, exact=exact, n_threads=n_threads)
     arguments = [*command, file.path, str(plan), str(out), *([isa] if isa else [])]
     subprocess.run(arguments, check=True, timeout=300)
     return np.fromfile(out, np.float32).reshape(len(ids), file.config.n_vocab)

@@ -16,9 +16,9 @@ enum { UNROLL = 12, ROUNDS = 20000, TRIES = 9 };
 
 #if defined(__x86_64__)
 
-#define VECTORS                                                                                       \
-    "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", \
-        "xmm12", "xmm13", "xmm14"
+#define VECTORS                                                                                                \
+    "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", \
+        "xmm13", "xmm14"
 #define VPDPBUSD(n) "vpdpbusd %%zmm13, %%zmm12, %%zmm" n "\n"
 #define VPMADDWD(n) "vpmaddwd %%ymm13, %%ymm12, %%ymm14\n vpaddd %%ymm14, %%ymm" n ", %%ymm" n "\n"
 

@@ -7,13 +7,7 @@
 #include "bench_peak.h"
 #include "check_blocks.h"
 
-enum {
-    N_ROWS = 424,
-    N_COLS = 3584,
-    N_K = 1024,
-    K_BLOCKS = N_K / QW_BLOCK_K,
-    ROW_BLOCKS = N_ROWS / QW_BLOCK_ROWS
-};
+enum { N_ROWS = 424, N_COLS = 3584, N_K = 1024, K_BLOCKS = N_K / QW_BLOCK_K, ROW_BLOCKS = N_ROWS / QW_BLOCK_ROWS };
 enum { GEMV_BYTES = 96 << 20 }; /* more than a last-level cache keeps */
 
 static uint8_t *random_columns(uint32_t type, size_t n_cols, size_t n_k) {
@@ -43,11 +37,10 @@ static void run_p8(const p8_job *j, size_t n_expansions) {
     for (size_t column = 0; column < N_COLS; column += QW_PANEL_COLS)
         for (size_t kb = 0; kb < K_BLOCKS; kb++) {
             for (size_t i = 0; i < n_expansions; i++)
-                j->k->expand[j->type](j->columns + column * col_bytes + kb * block_bytes, col_bytes,
-                                      QW_PANEL_COLS, QW_BLOCK_K, j->panel, j->scale);
-            j->k->gemm_i8(j->q + kb * ROW_BLOCKS * j->k->act_block_bytes,
-                          j->meta + kb * ROW_BLOCKS * QW_ACT_META, ROW_BLOCKS, j->panel, j->scale, j->tiles,
-                          kb == 0);
+                j->k->expand[j->type](j->columns + column * col_bytes + kb * block_bytes, col_bytes, QW_PANEL_COLS,
+                                      QW_BLOCK_K, j->panel, j->scale);
+            j->k->gemm_i8(j->q + kb * ROW_BLOCKS * j->k->act_block_bytes, j->meta + kb * ROW_BLOCKS * QW_ACT_META,
+                          ROW_BLOCKS, j->panel, j->scale, j->tiles, kb == 0);
         }
 }
 
@@ -76,8 +69,8 @@ static void bench_p8(const qw_kernels *k, uint32_t type) {
     for (size_t i = 0; i < N_ROWS * QW_BLOCK_K; i++)
         x[i] = check_normal(&r);
     for (size_t block = 0; block < K_BLOCKS * ROW_BLOCKS; block++)
-        k->quantize_block(x + block % ROW_BLOCKS * QW_BLOCK_ROWS * QW_BLOCK_K, QW_BLOCK_K, QW_BLOCK_ROWS,
-                          QW_BLOCK_K, j.q + block * k->act_block_bytes, j.meta + block * QW_ACT_META);
+        k->quantize_block(x + block % ROW_BLOCKS * QW_BLOCK_ROWS * QW_BLOCK_K, QW_BLOCK_K, QW_BLOCK_ROWS, QW_BLOCK_K,
+                          j.q + block * k->act_block_bytes, j.meta + block * QW_ACT_META);
 
     double peak = bench_peak_gmacs(k->isa), seconds = fastest(&j, 1, slow ? 1 : 9),
            twice = fastest(&j, 2, slow ? 1 : 9);
@@ -97,8 +90,7 @@ static void bench_p8(const qw_kernels *k, uint32_t type) {
 }
 
 static void bench_gemv(const qw_kernels *k, uint32_t type) {
-    size_t col_bytes = qw_row_bytes(type, N_K),
-           n_cols = GEMV_BYTES / col_bytes / QW_PANEL_COLS * QW_PANEL_COLS;
+    size_t col_bytes = qw_row_bytes(type, N_K), n_cols = GEMV_BYTES / col_bytes / QW_PANEL_COLS * QW_PANEL_COLS;
     uint8_t *columns = random_columns(type, n_cols, N_K);
     float x[N_K], d[N_K / QW_ACT_GROUP], sum[N_K / QW_ACT_GROUP], y[QW_PANEL_COLS * QW_GEMV_ROWS];
     int8_t q[N_K];
@@ -115,8 +107,7 @@ static void bench_gemv(const qw_kernels *k, uint32_t type) {
         for (int try = 0; try < 4; try++) {
             double start = check_seconds();
             for (size_t c = 0; c < n_cols; c += QW_PANEL_COLS)
-                k->gemv[type](columns + c * col_bytes, col_bytes, QW_PANEL_COLS, N_K, rows, n_rows, y,
-                              QW_PANEL_COLS);
+                k->gemv[type](columns + c * col_bytes, col_bytes, QW_PANEL_COLS, N_K, rows, n_rows, y, QW_PANEL_COLS);
             double seconds = check_seconds() - start;
             best = seconds < best ? seconds : best;
         }
@@ -126,8 +117,7 @@ static void bench_gemv(const qw_kernels *k, uint32_t type) {
     for (int i = 0; i < 64 * 64; i++) /* one panel, from the cache */
         k->gemv[type](columns, col_bytes, QW_PANEL_COLS, N_K, &row, 1, y, QW_PANEL_COLS);
     double cached = check_seconds() - start;
-    printf(" %6.1f from the cache; reading %.1f\n",
-           1e-9 * 64 * 64 * QW_PANEL_COLS * (double)col_bytes / cached,
+    printf(" %6.1f from the cache; reading %.1f\n", 1e-9 * 64 * 64 * QW_PANEL_COLS * (double)col_bytes / cached,
            bench_read_gbs(columns, GEMV_BYTES / 64 * 64 / QW_PANEL_COLS * 60));
     check_free(columns);
 }

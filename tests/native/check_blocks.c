@@ -21,18 +21,12 @@ static const layout layouts[QW_TYPE_COUNT] = {
     [QW_Q4_0] = {1, {offsetof(block_q4_0, d), 0}, AT(block_q4_0, q), 0, 0},
     [QW_Q4_1] = {2, {offsetof(block_q4_1, d), offsetof(block_q4_1, m)}, AT(block_q4_1, q), 0, 0},
     [QW_Q5_0] = {1, {offsetof(block_q5_0, d), 0}, AT(block_q5_0, q), AT(block_q5_0, high)},
-    [QW_Q5_1] = {2,
-                 {offsetof(block_q5_1, d), offsetof(block_q5_1, m)},
-                 AT(block_q5_1, q),
-                 AT(block_q5_1, high)},
+    [QW_Q5_1] = {2, {offsetof(block_q5_1, d), offsetof(block_q5_1, m)}, AT(block_q5_1, q), AT(block_q5_1, high)},
     [QW_Q8_0] = {1, {offsetof(block_q8_0, d), 0}, AT(block_q8_0, q), 0, 0},
     [QW_IQ4_NL] = {1, {offsetof(block_iq4_nl, d), 0}, AT(block_iq4_nl, q), 0, 0},
     [QW_Q3_K] = {1, {offsetof(block_q3_k, d), 0}, AT(block_q3_k, low), AT(block_q3_k, high)},
     [QW_Q4_K] = {2, {offsetof(block_q4_k, d), offsetof(block_q4_k, dmin)}, AT(block_q4_k, q), 0, 0},
-    [QW_Q5_K] = {2,
-                 {offsetof(block_q5_k, d), offsetof(block_q5_k, dmin)},
-                 AT(block_q5_k, q),
-                 AT(block_q5_k, high)},
+    [QW_Q5_K] = {2, {offsetof(block_q5_k, d), offsetof(block_q5_k, dmin)}, AT(block_q5_k, q), AT(block_q5_k, high)},
     [QW_Q6_K] = {1, {offsetof(block_q6_k, d), 0}, AT(block_q6_k, low), AT(block_q6_k, high)},
     [QW_IQ4_XS] = {1, {offsetof(block_iq4_xs, d), 0}, AT(block_iq4_xs, q), 0, 0},
 };
@@ -121,8 +115,7 @@ float check_column_bound(uint32_t type, const void *column, size_t n_k) {
         memcpy(copy, column, n_bytes);
         for (size_t b = 0; l->n_halves && b < n_k / info->block_values; b++) {
             uint8_t *block = copy + b * info->block_bytes;
-            memset(block + l->packed, type == QW_Q8_0 ? (end ? 0x7f : 0x80) : (end ? 0xff : 0),
-                   l->packed_bytes);
+            memset(block + l->packed, type == QW_Q8_0 ? (end ? 0x7f : 0x80) : (end ? 0xff : 0), l->packed_bytes);
             memset(block + l->high, end ? 0xff : 0, l->high_bytes);
         }
         qw_dequantize_row(type, copy, n_k, values);

@@ -37,8 +37,7 @@ static void check_quantize_row(const qw_kernels *k, check_random *r, gemv_input 
             smallest = in->q[i] < smallest ? in->q[i] : smallest;
         }
         if (g == 1 && n_k > 40) {
-            check_that(isnan(in->d[g]) && isnan(in->sum[g]), "quantize_row: a NaN in %zu values is lost",
-                       n_k);
+            check_that(isnan(in->d[g]) && isnan(in->sum[g]), "quantize_row: a NaN in %zu values is lost", n_k);
             continue;
         }
         check_that(error <= max / 127.0f * 0.502f + 0x1p-99f && smallest >= -127,
@@ -48,8 +47,7 @@ static void check_quantize_row(const qw_kernels *k, check_random *r, gemv_input 
     }
 }
 
-static void fill_gemv_rows(const qw_kernels *k, check_random *r, gemv_input *in, size_t n_k,
-                           qw_gemv_row *rows) {
+static void fill_gemv_rows(const qw_kernels *k, check_random *r, gemv_input *in, size_t n_k, qw_gemv_row *rows) {
     for (size_t row = 0; row < QW_GEMV_ROWS; row++) {
         size_t at = row * MAX_N_K, group = at / QW_ACT_GROUP;
         for (size_t i = 0; i < n_k; i++)
@@ -60,8 +58,7 @@ static void fill_gemv_rows(const qw_kernels *k, check_random *r, gemv_input *in,
 }
 
 /* What the contract says the kernel computes, and the sum of magnitudes that its rounding is relative to. */
-static double exact_dot(uint32_t type, const void *column, const qw_gemv_row *row, size_t n_k,
-                        double *magnitude) {
+static double exact_dot(uint32_t type, const void *column, const qw_gemv_row *row, size_t n_k, double *magnitude) {
     float values[MAX_N_K];
     double sum = 0;
     qw_dequantize_row(type, column, n_k, values);
@@ -75,8 +72,8 @@ static double exact_dot(uint32_t type, const void *column, const qw_gemv_row *ro
     return sum;
 }
 
-static void check_type(const qw_kernels *k, const qw_kernels *reference, check_random *r, gemv_input *in,
-                       uint32_t type, check_style style, size_t n_k, size_t n_cols) {
+static void check_type(const qw_kernels *k, const qw_kernels *reference, check_random *r, gemv_input *in, uint32_t type,
+                       check_style style, size_t n_k, size_t n_cols) {
     const char *name = qw_type_get(type)->name;
     size_t col_bytes = qw_row_bytes(type, n_k), odd_column = check_below(r, n_cols);
     uint8_t *columns = check_alloc(n_cols * col_bytes);
@@ -94,16 +91,14 @@ static void check_type(const qw_kernels *k, const qw_kernels *reference, check_r
         for (size_t c = 0; c < n_cols; c++) {
             float got = y[row * GEMV_COLS + c];
             if (style >= STYLE_NAN && c == odd_column) {
-                check_that(!isfinite(got), "gemv %s: column %zu is not finite but gives %g", name, c,
-                           (double)got);
+                check_that(!isfinite(got), "gemv %s: column %zu is not finite but gives %g", name, c, (double)got);
                 continue;
             }
             double magnitude, sum = exact_dot(type, columns + c * col_bytes, &rows[row], n_k, &magnitude);
-            magnitude += check_column_bound(type, columns + c * col_bytes, n_k) *
-                         30.0f; /* mins and offsets cancel */
+            magnitude += check_column_bound(type, columns + c * col_bytes, n_k) * 30.0f; /* mins and offsets cancel */
             check_that(fabs(got - sum) <= 2e-6 * magnitude + 1e-42,
-                       "gemv %s style %d: %zu x %zu, row %zu column %zu is %g, not %g", name, (int)style, n_k,
-                       n_cols, row, c, (double)got, sum);
+                       "gemv %s style %d: %zu x %zu, row %zu column %zu is %g, not %g", name, (int)style, n_k, n_cols,
+                       row, c, (double)got, sum);
             check_that(fabsf(got - plain[row * GEMV_COLS + c]) <= 4e-6 * magnitude + 1e-42,
                        "gemv %s: row %zu column %zu is %g, in plain C %g", name, row, c, (double)got,
                        (double)plain[row * GEMV_COLS + c]);
@@ -112,8 +107,7 @@ static void check_type(const qw_kernels *k, const qw_kernels *reference, check_r
     for (size_t row = 0; row < QW_GEMV_ROWS; row++) { /* alone, and its columns in two calls */
         size_t left = n_cols / 2;
         k->gemv[type](columns, col_bytes, left, n_k, rows + row, 1, one, GEMV_COLS);
-        k->gemv[type](columns + left * col_bytes, col_bytes, n_cols - left, n_k, rows + row, 1, one + left,
-                      GEMV_COLS);
+        k->gemv[type](columns + left * col_bytes, col_bytes, n_cols - left, n_k, rows + row, 1, one + left, GEMV_COLS);
         for (size_t c = 0; c < n_cols; c++)
             check_that(same_bits(one[c], y[row * GEMV_COLS + c]) || (style >= STYLE_NAN && c == odd_column),
                        "gemv %s: row %zu column %zu depends on how many there are", name, row, c);

@@ -8,7 +8,8 @@
  *
  *   P8    prefill.  Per panel of up to 64 columns and 256 values of k the weights are expanded to
  *         int8 with one f32 scale per column, then one int8 x int8 micro-kernel runs over all rows,
- *         eight at a time.  Activations are int8 with one scale per (row, 256 k).
+ *         eight at a time.  Activations are int8 with one scale per (row, 128 k): their rounding, not the
+ *         weights', is most of the error, and twice the scales cost little.
  *   GEMV  decode.  Reads the file's own blocks; activations are int8 with one scale per 32 k
  *         (f32 for the float weight types).
  *
@@ -25,13 +26,14 @@
 #include "../quant.h"
 
 enum {
-    QW_BLOCK_K = 256,     /* k values under one P8 scale */
+    QW_BLOCK_K = 256,     /* k values of a panel, under one scale per column */
+    QW_ACT_K = 128,       /* k values of an activation row under one scale */
     QW_BLOCK_ROWS = 8,    /* rows of one activation block */
     QW_PANEL_COLS = 64,   /* columns of one weight panel */
     QW_TILE = QW_BLOCK_ROWS * QW_PANEL_COLS,
     QW_PANEL_BYTES = QW_PANEL_COLS * QW_BLOCK_K * 2, /* room for sets that expand to int16 */
     QW_PANEL_SCALES = QW_PANEL_COLS * 2,
-    QW_ACT_META = 16,     /* f32 words beside an activation block: scales, and what the set wants (sums) */
+    QW_ACT_META = 32,     /* f32 words beside an activation block, 16 for each QW_ACT_K: scales, and what the set wants */
     QW_GEMV_ROWS = 4,     /* most rows of one gemv call */
     QW_ACT_GROUP = 32,    /* k values under one GEMV activation scale */
     QW_CHUNK = 16,        /* tokens of one delta-rule chunk */
@@ -90,7 +92,7 @@ typedef struct qw_kernels {
 
     /*
      * Quantize x [n_rows <= 8][ld] over n_k <= 256 values into one activation block of this set's layout.
-     * Scale = max |x| / 127 per row; missing rows and values are zeros.  NaN or inf in x makes that row's scale NaN.
+     * Scale = max |x| / 127 per row and QW_ACT_K; missing rows and values are zeros.  NaN or inf makes a scale NaN.
      */
     void (*quantize_block)(const float *x, size_t ld, size_t n_rows, size_t n_k, int8_t *q, float *meta);
 

@@ -16,8 +16,8 @@ static bool always(void) {
 extern const qw_kernels qw_kernels_avx2, qw_kernels_avx512vnni;
 
 static bool has_avx2(void) {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-           __builtin_cpu_supports("f16c") && __builtin_cpu_supports("bmi2");
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c") &&
+           __builtin_cpu_supports("bmi2");
 }
 
 static bool has_avx512vnni(void) {

@@ -4,7 +4,7 @@
  *   run_model MODEL.gguf PLAN OUT [ISA]
  *
  * PLAN is text, written by tests/engine/emulated.py: the configuration, where each tensor lies in the file, and the
- * tokens, each line a word and its values.  OUT receives the logits of every token, float32.
+ * tokens, each line a word and its values.  OUT receives logits, float32: those of every token, or of the last alone.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ typedef struct {
     size_t n_tensors;
     int32_t tokens[MAX_TOKENS];
     size_t n_tokens, split;
-    unsigned phase;
+    unsigned phase, every_logit;
 } plan;
 
 static void die(const char *what) {
@@ -72,7 +72,7 @@ static void read_plan(plan *p, const char *path, const uint8_t *data, size_t n_b
                 if (fscanf(f, "%hhu", &p->recurrent[i]) != 1)
                     die("bad recurrent line");
         } else if (strcmp(word, "run") == 0) {
-            if (fscanf(f, "%u %u %u %lu", &c->n_threads, &c->exact, &p->phase, &p->split) != 4)
+            if (fscanf(f, "%u %u %u %lu %u", &c->n_threads, &c->exact, &p->phase, &p->split, &p->every_logit) != 5)
                 die("bad run line");
         } else if (strcmp(word, "tensor") == 0) {
             read_tensor(p, f, data, n_bytes);
@@ -105,17 +105,19 @@ int main(int argc, char **argv) {
     qw_session *session;
     check(qw_model_create(&model, &p.config, p.tensors, p.n_tensors));
     check(qw_session_create(&session, model, p.n_tokens));
-    float *logits = malloc(p.n_tokens * p.config.n_vocab * sizeof *logits);
+    size_t n_rows = p.every_logit ? p.n_tokens : 1;
+    float *logits = malloc(n_rows * p.config.n_vocab * sizeof *logits);
     if (!logits)
         die("no memory for the logits");
     for (size_t done = 0, n; done < p.n_tokens; done += n) {
         n = p.n_tokens - done < p.split ? p.n_tokens - done : p.split;
         qw_batch batch = {.tokens = p.tokens + done, .n_tokens = n, .phase = (qw_phase)p.phase,
-                          .logits = logits + done * p.config.n_vocab, .n_logits = n};
+                          .logits = logits + (p.every_logit ? done * p.config.n_vocab : 0),
+                          .n_logits = p.every_logit ? n : done + n == p.n_tokens};
         check(qw_session_eval(session, &batch));
     }
     FILE *out = fopen(argv[3], "wb");
-    if (!out || fwrite(logits, p.config.n_vocab * sizeof *logits, p.n_tokens, out) != p.n_tokens || fclose(out) != 0)
+    if (!out || fwrite(logits, p.config.n_vocab * sizeof *logits, n_rows, out) != n_rows || fclose(out) != 0)
         die("the logits cannot be written");
     free(logits);
     qw_session_free(session);

@@ -15,8 +15,7 @@ QW_INLINE void store_columns(int8_t *panel, size_t column, int8_t q[QW_STORE_COL
         for (size_t k = 0; k < QW_BLOCK_K; k++)
             wide[i][k] = q[i][k];
     for (size_t k = 0; k < QW_BLOCK_K; k += 16)
-        transpose_8x8(wide[0] + k, sizeof wide[0], panel + 2 * k * QW_PANEL_COLS + 4 * column,
-                      4 * QW_PANEL_COLS);
+        transpose_8x8(wide[0] + k, sizeof wide[0], panel + 2 * k * QW_PANEL_COLS + 4 * column, 4 * QW_PANEL_COLS);
 }
 
 QW_INLINE void store_scales(float *scale, size_t column, const float s[QW_STORE_COLS]) {

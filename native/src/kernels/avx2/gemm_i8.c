@@ -1,7 +1,7 @@
 /*
- * The GEMM of P8 with VPMADDWD on int16, 4 rows x 16 columns x 256 k at a time.
+ * The GEMM of P8 with VPMADDWD on int16, 4 rows x 16 columns x 128 k at a time.
  *
- * Activation block: [k / 2][8 rows][2] int16; meta holds the rows' scales.  Tiles are rows [8][64].
+ * Activation block: [k / 2][8 rows][2] int16; meta holds the rows' scales, 16 words for each 128 k.
  */
 #include <immintrin.h>
 #include <string.h>
@@ -21,7 +21,9 @@ void qw_avx2_quantize_block(const float *x, size_t ld, size_t n_rows, size_t n_k
     memset(meta, 0, QW_ACT_META * sizeof *meta);
     for (size_t r = 0; r < n_rows; r++) {
         int8_t row[QW_BLOCK_K];
-        meta[r] = round_floats(x + r * ld, n_k, row);
+        for (size_t k = 0; k < n_k; k += QW_ACT_K)
+            meta[k / QW_ACT_K * 16 + r] =
+                round_floats(x + r * ld + k, n_k - k < QW_ACT_K ? n_k - k : QW_ACT_K, row + k);
         for (size_t k = 0; k < n_k; k++)
             rows[r][k] = row[k];
     }
@@ -42,7 +44,7 @@ void qw_avx2_quantize_block(const float *x, size_t ld, size_t n_rows, size_t n_k
 QW_INLINE void tile_4x16(const int8_t *q, const float *row_scale, const int8_t *w, const float *scale,
                          float *c, bool first) {
     __m256i left[ROWS], right[ROWS], wl, wr, x, y;
-    size_t steps = QW_BLOCK_K / 4;
+    size_t steps = QW_ACT_K / 4;
     __asm__ volatile(/* asm, because compilers copy accumulators back and forth */
                      START(0) START(1) START(2) START(3)
                      "1:\n" TWO_K(0) TWO_K(1)
@@ -72,10 +74,8 @@ void qw_avx2_gemm_i8(const int8_t *q, const float *meta, size_t n_blocks, const 
     for (size_t b = 0; b < n_blocks; b++, q += block_bytes, meta += QW_ACT_META, c += QW_TILE)
         for (size_t column = 0; column < QW_PANEL_COLS; column += COLS)
             for (size_t r = 0; r < QW_BLOCK_ROWS; r += ROWS)
-                tile_4x16(q + 4 * r, meta + r, panel + 4 * column, scale + column,
-                          c + r * QW_PANEL_COLS + column, first);
-}
-
-void qw_avx2_untile(const float *tile, float *rows) {
-    memcpy(rows, tile, QW_TILE * sizeof *rows);
+                for (size_t k = 0; k < QW_BLOCK_K; k += QW_ACT_K)
+                    tile_4x16(q + 2 * k * QW_BLOCK_ROWS + 4 * r, meta + k / QW_ACT_K * 16 + r,
+                              panel + 2 * k * QW_PANEL_COLS + 4 * column, scale + column,
+                              c + r * QW_PANEL_COLS + column, first && k == 0);
 }

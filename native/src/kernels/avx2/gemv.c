@@ -20,8 +20,8 @@ QW_INLINE __m256i load_group(const int8_t *q) {
 }
 
 /* |w| * (x with w's sign): VPMADDUBSW wants one unsigned operand.  Sums of two are within 2 * 128 * 127. */
-QW_INLINE dot_sum dot_block(dot_sum total, const qw_unpacked *u, qw_range range, const int8_t *q,
-                            const float *d, const float *group_sum) {
+QW_INLINE dot_sum dot_block(dot_sum total, const qw_unpacked *u, qw_range range, const int8_t *q, const float *d,
+                            const float *group_sum) {
     const __m256i ones = _mm256_set1_epi16(1);
 
     for (int g = 0; g < QW_BLOCK_K / QW_ACT_GROUP; g++) {

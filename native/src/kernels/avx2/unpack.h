@@ -186,8 +186,7 @@ QW_INLINE void unpack_q3_k(const void *w, qw_unpacked *u) {
         for (size_t half = 0; half < 2; half++) {
             bytes16 low = load16(b->low + 32 * half + l);
             for (size_t k = 0; k < 4; k++, low >>= every(2), high >>= every(1))
-                store16(u->q + 128 * half + 32 * k + l,
-                        (low & every(3)) + (high & every(1)) * every(4) - every(4));
+                store16(u->q + 128 * half + 32 * k + l, (low & every(3)) + (high & every(1)) * every(4) - every(4));
         }
     }
     uint32_t word[3];

@@ -62,11 +62,7 @@ QW_INLINE __m256i words_of(__m512 x) {
  * so no result leaves -127 .. 127, and the error is under 0.65 step.
  */
 QW_INLINE float round_unpacked(const qw_unpacked *u, qw_range range, int8_t *q) {
-    const int power = range.low >= -4    ? 2
-                      : range.low >= -8  ? 3
-                      : range.low >= -16 ? 4
-                      : range.low >= -32 ? 5
-                                         : 7;
+    const int power = range.low >= -4 ? 2 : range.low >= -8 ? 3 : range.low >= -16 ? 4 : range.low >= -32 ? 5 : 7;
     __m512 scale = u->scale, min = _mm512_setzero_ps(), end;
 
     if (range.has_min) {
@@ -75,8 +71,7 @@ QW_INLINE float round_unpacked(const qw_unpacked *u, qw_range range, int8_t *q) 
     } else {
         end = _mm512_mul_ps(scale, _mm512_set1_ps((float)(1 << power)));
     }
-    __m512i bits = _mm512_max_epu32(_mm512_castps_si512(_mm512_abs_ps(end)),
-                                    _mm512_castps_si512(_mm512_abs_ps(min)));
+    __m512i bits = _mm512_max_epu32(_mm512_castps_si512(_mm512_abs_ps(end)), _mm512_castps_si512(_mm512_abs_ps(min)));
     uint32_t max_bits = _mm512_reduce_max_epu32(_mm512_max_epu32(bits, _mm512_set1_epi32(ROUND_FLOOR_BITS)));
     float max;
     memcpy(&max, &max_bits, sizeof max);
@@ -86,14 +81,12 @@ QW_INLINE float round_unpacked(const qw_unpacked *u, qw_range range, int8_t *q) 
     b = _mm256_sub_epi16(b, _mm256_set1_epi16(64));
     for (int g = 0; g < QW_BLOCK_K / 32; g++) {
         __m512i value = _mm512_add_epi8(u->q[g / 2], _mm512_set1_epi8((char)range.low));
-        value = _mm512_cvtepi8_epi16(g % 2 ? _mm512_extracti64x4_epi64(value, 1)
-                                           : _mm512_castsi512_si256(value));
+        value = _mm512_cvtepi8_epi16(g % 2 ? _mm512_extracti64x4_epi64(value, 1) : _mm512_castsi512_si256(value));
         if (range.has_min) {
             value = _mm512_sub_epi16(_mm512_mullo_epi16(value, words_of_group(a, g)), words_of_group(b, g));
             value = _mm512_srai_epi16(value, 7);
         } else {
-            value = _mm512_mulhrs_epi16(_mm512_slli_epi16(value, (unsigned)(7 - power)),
-                                        words_of_group(a, g));
+            value = _mm512_mulhrs_epi16(_mm512_slli_epi16(value, (unsigned)(7 - power)), words_of_group(a, g));
         }
         _mm256_store_si256((__m256i *)(q + 32 * g), _mm512_cvtepi16_epi8(value));
     }

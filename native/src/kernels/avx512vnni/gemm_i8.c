@@ -1,8 +1,8 @@
 /*
- * The int8 GEMM of P8 with VPDPBUSD, 8 rows x 32 columns x 256 k at a time.
+ * The int8 GEMM of P8 with VPDPBUSD, 8 rows x 32 columns x 128 k at a time.
  *
- * Activation block: [k / 4][8 rows][4] int8; meta holds the rows' scales, then -128 times the sums of their
- * values as int32: weights are w + 128, so accumulators start there.  Tiles are rows [8][64].
+ * Activation block: [k / 4][8 rows][4] int8; meta holds, for each 128 k, the rows' scales and then -128 times the
+ * sums of their values as int32: weights are w + 128, so accumulators start there.
  */
 #include <immintrin.h>
 #include <string.h>
@@ -19,16 +19,18 @@ enum { ROWS = QW_BLOCK_ROWS, HALF = 32 };
 void qw_avx512vnni_quantize_block(const float *x, size_t ld, size_t n_rows, size_t n_k, int8_t *q,
                                   float *meta) {
     int8_t rows[ROWS][QW_BLOCK_K] __attribute__((aligned(64))) = {0};
-    int32_t sums[ROWS] = {0};
 
     memset(meta, 0, QW_ACT_META * sizeof *meta);
-    for (size_t r = 0; r < n_rows; r++) {
-        meta[r] = round_floats(x + r * ld, n_k, rows[r]);
-        for (size_t k = 0; k < QW_BLOCK_K; k++)
-            sums[r] += rows[r][k];
-        sums[r] *= -128;
+    for (size_t k = 0; k < n_k; k += QW_ACT_K, meta += 2 * ROWS) {
+        int32_t sums[ROWS] = {0};
+        for (size_t r = 0; r < n_rows; r++) {
+            meta[r] = round_floats(x + r * ld + k, n_k - k < QW_ACT_K ? n_k - k : QW_ACT_K, rows[r] + k);
+            for (size_t i = 0; i < QW_ACT_K; i++)
+                sums[r] += rows[r][k + i];
+            sums[r] *= -128;
+        }
+        memcpy(meta + ROWS, sums, sizeof sums);
     }
-    memcpy(meta + ROWS, sums, sizeof sums);
     for (size_t k = 0; k < QW_BLOCK_K; k += 32)
         transpose_8x8(rows[0] + k, QW_BLOCK_K, q + k * ROWS, 4 * ROWS);
 }
@@ -49,7 +51,7 @@ void qw_avx512vnni_quantize_block(const float *x, size_t ld, size_t n_rows, size
 QW_INLINE void tile_8x32(const int8_t *q, const float *meta, const int8_t *w, const float *scale, float *c,
                          bool first) {
     __m512i left[ROWS], right[ROWS], wl, wr, x0, x1, x2, x3;
-    size_t steps = QW_BLOCK_K / 8;
+    size_t steps = QW_ACT_K / 8;
     __asm__ volatile(/* asm, because compilers copy accumulators back and forth */
                      START(0) START(1) START(2) START(3) START(4) START(5) START(6) START(7)
                      "1:\n" FOUR_K(0) FOUR_K(1)
@@ -80,9 +82,7 @@ void qw_avx512vnni_gemm_i8(const int8_t *q, const float *meta, size_t n_blocks, 
                            const float *scale, float *c, bool first) {
     for (size_t b = 0; b < n_blocks; b++, q += ROWS * QW_BLOCK_K, meta += QW_ACT_META, c += QW_TILE)
         for (size_t column = 0; column < QW_PANEL_COLS; column += HALF)
-            tile_8x32(q, meta, panel + 4 * column, scale + column, c + column, first);
-}
-
-void qw_avx512vnni_untile(const float *tile, float *rows) {
-    memcpy(rows, tile, QW_TILE * sizeof *rows);
+            for (size_t k = 0; k < QW_BLOCK_K; k += QW_ACT_K)
+                tile_8x32(q + k * ROWS, meta + k / QW_ACT_K * 2 * ROWS, panel + 4 * column + k * QW_PANEL_COLS,
+                          scale + column, c + column, first && k == 0);
 }

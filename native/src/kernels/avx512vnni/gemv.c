@@ -18,8 +18,8 @@ typedef struct {
  * The unpacked q are too large by -low.  Where a group has one scale, that adds scale * -low * group_sum, a
  * min; with two scales it is taken off as an integer.
  */
-QW_INLINE dot_sum dot_block(dot_sum total, const qw_unpacked *u, qw_range range, const int8_t *q,
-                            const float *d, const float *group_sum) {
+QW_INLINE dot_sum dot_block(dot_sum total, const qw_unpacked *u, qw_range range, const int8_t *q, const float *d,
+                            const float *group_sum) {
     const __m256i even = _mm256_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14);
     const __m512i fours = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
     const __m512i offset = _mm512_set1_epi8((char)-range.low);
@@ -48,8 +48,7 @@ QW_INLINE dot_sum dot_block(dot_sum total, const qw_unpacked *u, qw_range range,
 }
 
 QW_INLINE float dot_total(dot_sum sum) {
-    return _mm512_reduce_add_ps(
-        _mm512_add_ps(_mm512_add_ps(sum.even, sum.odd), _mm512_zextps256_ps512(sum.min)));
+    return _mm512_reduce_add_ps(_mm512_add_ps(_mm512_add_ps(sum.even, sum.odd), _mm512_zextps256_ps512(sum.min)));
 }
 
 #include "../vector/gemv.h"

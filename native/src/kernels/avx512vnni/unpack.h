@@ -52,14 +52,14 @@ QW_INLINE __m256 halves(const void *first, size_t stride) {
     uint16_t h[8];
     for (int g = 0; g < 8; g++)
         memcpy(&h[g], (const char *)first + g * stride, sizeof *h);
-    return _mm256_cvtph_ps(_mm_setr_epi16((short)h[0], (short)h[1], (short)h[2], (short)h[3], (short)h[4],
-                                          (short)h[5], (short)h[6], (short)h[7]));
+    return _mm256_cvtph_ps(_mm_setr_epi16((short)h[0], (short)h[1], (short)h[2], (short)h[3], (short)h[4], (short)h[5],
+                                          (short)h[6], (short)h[7]));
 }
 
 /* Two groups of 32 from sixteen bytes each: per group the low nibbles, then the high ones. */
 QW_INLINE __m512i nibbles(const void *first, const void *second) {
-    const __m512i counts = _mm512_setr_epi64(0, 0, 0x0004000400040004, 0x0004000400040004, 0, 0,
-                                             0x0004000400040004, 0x0004000400040004);
+    const __m512i counts = _mm512_setr_epi64(0, 0, 0x0004000400040004, 0x0004000400040004, 0, 0, 0x0004000400040004,
+                                             0x0004000400040004);
     __m512i x = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)first));
     x = _mm512_mask_broadcast_i32x4(x, 0xff00, _mm_loadu_si128((const __m128i *)second));
     return _mm512_and_si512(_mm512_srlv_epi16(x, counts), _mm512_set1_epi8(15));
@@ -76,8 +76,7 @@ QW_INLINE void add_fifth_bits(qw_unpacked *u, const uint8_t *high, size_t stride
         uint32_t bits[2];
         memcpy(&bits[0], high + 2 * i * stride, sizeof *bits);
         memcpy(&bits[1], high + (2 * i + 1) * stride, sizeof *bits);
-        u->q[i] = _mm512_mask_add_epi8(u->q[i], bits[0] | (uint64_t)bits[1] << 32, u->q[i],
-                                       _mm512_set1_epi8(16));
+        u->q[i] = _mm512_mask_add_epi8(u->q[i], bits[0] | (uint64_t)bits[1] << 32, u->q[i], _mm512_set1_epi8(16));
     }
 }
 
@@ -162,8 +161,7 @@ QW_INLINE void unpack_q5_k(const void *w, qw_unpacked *u) {
     const block_q5_k *b = w;
     __m512i high = load_twice(b->high);
     for (int i = 0; i < 4; i++) {
-        __m512i low = _mm512_and_si512(shift_right_halves(load_twice(b->q + 32 * i), 0, 4),
-                                       _mm512_set1_epi8(15));
+        __m512i low = _mm512_and_si512(shift_right_halves(load_twice(b->q + 32 * i), 0, 4), _mm512_set1_epi8(15));
         __mmask64 set = _mm512_test_epi8_mask(high, byte_halves(1 << 2 * i, 2 << 2 * i));
         u->q[i] = _mm512_mask_add_epi8(low, set, low, _mm512_set1_epi8(16));
     }
@@ -213,10 +211,8 @@ QW_INLINE void unpack_iq4_xs(const void *w, qw_unpacked *u) {
     look_up_iq4(u);
     uint32_t low;
     memcpy(&low, b->scales_low, sizeof low);
-    __m256i fours = _mm256_srlv_epi32(_mm256_set1_epi32((int)low),
-                                      _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28));
-    __m256i twos = _mm256_srlv_epi32(_mm256_set1_epi32(b->scales_high),
-                                     _mm256_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14));
+    __m256i fours = _mm256_srlv_epi32(_mm256_set1_epi32((int)low), _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28));
+    __m256i twos = _mm256_srlv_epi32(_mm256_set1_epi32(b->scales_high), _mm256_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14));
     fours = _mm256_and_si256(fours, _mm256_set1_epi32(15));
     twos = _mm256_slli_epi32(_mm256_and_si256(twos, _mm256_set1_epi32(3)), 4);
     __m256i scales = _mm256_sub_epi32(_mm256_or_si256(fours, twos), _mm256_set1_epi32(32));

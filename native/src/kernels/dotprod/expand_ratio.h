@@ -1,8 +1,10 @@
 /*
- * P8 expanders of the types whose scales are per 16 or whose q has eight bits: each q is multiplied by the ratio of its
- * group's scale to the column's.
+ * P8 expanders of the types whose scales are per 16 or whose q has eight bits: each q is multiplied by the
+ * ratio of its group's scale to the column's.
  */
 #include "expand_neon.h"
+#include "unpack_16.h"
+#include "unpack_32.h"
 
 QW_INLINE void qw_expand_16(qw_scales_16 *scales, qw_load *load, size_t whole_bytes, QW_EXPAND_ARGS) {
     size_t n_units = qw_open_panel(n_cols, panel, scale);

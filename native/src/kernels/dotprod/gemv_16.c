@@ -2,6 +2,7 @@
  * GEMV of the types with one scale per 16 values.
  */
 #include "gemv_neon.h"
+#include "unpack_16.h"
 
 QW_DECLARE_QUANT_KERNELS(dotprod)
 

@@ -34,7 +34,8 @@ QW_INLINE void qw_gemv_floats(qw_load_floats *load, size_t value_bytes, QW_GEMV_
             }
         }
         for (size_t r = 0; r < n_rows; r++)
-            y[r * ld + c] = vaddvq_f32(vaddq_f32(vaddq_f32(total[r][0], total[r][1]), vaddq_f32(total[r][2], total[r][3])));
+            y[r * ld + c] = vaddvq_f32(
+                vaddq_f32(vaddq_f32(total[r][0], total[r][1]), vaddq_f32(total[r][2], total[r][3])));
     }
 }
 

@@ -10,7 +10,7 @@
 
 enum { QW_UNIT = 4 }; /* columns that an expander stores together */
 
-/* Panel: [column group of 8][k / 4][column][4].  Where a unit's values begin; k is 8 k bytes further. */
+/* Panel: [column group of 8][k / 4][column][4].  A unit's values begin here; k's are 8 k bytes on. */
 QW_INLINE int8_t *qw_unit(int8_t *panel, size_t unit) {
     return panel + unit / 2 * 8 * QW_BLOCK_K + unit % 2 * 16;
 }
@@ -19,8 +19,10 @@ QW_INLINE int8_t *qw_unit(int8_t *panel, size_t unit) {
 QW_INLINE void qw_store_unit(int8_t *out, const int8x16_t column[QW_UNIT]) {
     int32x4_t c0 = vreinterpretq_s32_s8(column[0]), c1 = vreinterpretq_s32_s8(column[1]);
     int32x4_t c2 = vreinterpretq_s32_s8(column[2]), c3 = vreinterpretq_s32_s8(column[3]);
-    int64x2_t low01 = vreinterpretq_s64_s32(vzip1q_s32(c0, c1)), high01 = vreinterpretq_s64_s32(vzip2q_s32(c0, c1));
-    int64x2_t low23 = vreinterpretq_s64_s32(vzip1q_s32(c2, c3)), high23 = vreinterpretq_s64_s32(vzip2q_s32(c2, c3));
+    int64x2_t low01 = vreinterpretq_s64_s32(vzip1q_s32(c0, c1)),
+              high01 = vreinterpretq_s64_s32(vzip2q_s32(c0, c1));
+    int64x2_t low23 = vreinterpretq_s64_s32(vzip1q_s32(c2, c3)),
+              high23 = vreinterpretq_s64_s32(vzip2q_s32(c2, c3));
 
     vst1q_s8(out, vreinterpretq_s8_s64(vzip1q_s64(low01, low23)));
     vst1q_s8(out + 32, vreinterpretq_s8_s64(vzip2q_s64(low01, low23)));
@@ -38,9 +40,9 @@ QW_INLINE void qw_store_activations(int8_t *q, size_t row, size_t k, int8x16_t v
     vst1q_s8(q + k * 8 + row * 16, values);
 }
 
-/* Activation scales: [row]. */
-QW_INLINE void qw_store_row_scale(float *meta, size_t row, float scale) {
-    meta[row] = scale;
+/* Activation scales: [k / 128][row]. */
+QW_INLINE void qw_store_row_scale(float *meta, size_t row, size_t k, float scale) {
+    meta[k / QW_ACT_K * 16 + row] = scale;
 }
 
 #endif

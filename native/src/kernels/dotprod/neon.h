@@ -1,6 +1,6 @@
 /*
- * What the NEON sources of both Arm sets share.  Like every header of this folder it is compiled once per set,
- * after that set's isa.h, which says where values go.
+ * What the NEON sources of both Arm sets share.  Like every header of this folder it is compiled once per
+ * set, after that set's isa.h, which says where values go.
  */
 #ifndef QW_NEON_H
 #define QW_NEON_H
@@ -45,8 +45,9 @@ QW_INLINE int8x16_t qw_quantize_16(const float *x, float factor) {
     int16x8_t q[2];
 
     for (size_t i = 0; i < 2; i++)
-        q[i] = vuzp1q_s16(vreinterpretq_s16_s32(vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(x + 8 * i), factor))),
-                          vreinterpretq_s16_s32(vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(x + 8 * i + 4), factor))));
+        q[i] = vuzp1q_s16(
+            vreinterpretq_s16_s32(vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(x + 8 * i), factor))),
+            vreinterpretq_s16_s32(vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(x + 8 * i + 4), factor))));
     return qw_narrow_s16(q[0], q[1]);
 }
 
@@ -56,8 +57,8 @@ QW_INLINE void qw_widen_s16(int16x8_t x, float32x4_t out[2]) {
 }
 
 /*
- * The block at p, which covers 256 values in whole_bytes, or, when only n_bytes of it exist, a copy of those in spare
- * and zeros after them.
+ * The block at p, which covers 256 values in whole_bytes, or, when only n_bytes of it exist, a copy of those
+ * in spare and zeros after them.
  */
 QW_INLINE const void *qw_whole(const void *p, size_t n_bytes, size_t whole_bytes, uint8_t *spare) {
     if (n_bytes >= whole_bytes)

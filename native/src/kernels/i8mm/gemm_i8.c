@@ -4,8 +4,9 @@
  * SMMLA multiplies two rows by two columns over eight k, so accumulator tRC holds row pair R x column
  * pair C as [r0 c0, r0 c1, r1 c0, r1 c1].  Scales and tiles lie in that order too.
  *
- * Accumulators start at the bits of 1.5 * 2^23: |sum| <= 256 * 127 * 127 < 2^22, so a finished accumulator
- * read as a float is exactly 1.5 * 2^23 + sum, and one subtraction makes it the sum.
+ * Accumulators start at the bits of 1.5 * 2^23: |sum| <= 256 * 127 * 127 < 2^22, so an accumulator read as a float
+ * is exactly 1.5 * 2^23 + sum, and a subtraction makes it the sum.  They run on past the first 128 k, where they are
+ * noted: the second half's sum is the end less the note, and both get their activation scale.
  *
  * The loop is asm because compilers insert moves among 16 accumulators.
  */
@@ -29,59 +30,78 @@
     "ldp q6, q7, [%[w]], #32\n" \
     COLUMNS(0, "v4") COLUMNS(1, "v5") COLUMNS(2, "v6") COLUMNS(3, "v7")
 
+#define LOOP(label)                             \
+    "mov %[steps], %[half_steps]\n"             \
+    label ":\n"                                 \
+    EIGHT_K EIGHT_K                             \
+    "subs %[steps], %[steps], #1\n"             \
+    "b.ne " label "b\n"
+#define NOTE(r, offset)                                                      \
+    "stp %q[t" #r "0], %q[t" #r "1], [%[note], #" #offset "]\n"              \
+    "stp %q[t" #r "2], %q[t" #r "3], [%[note], #" #offset " + 32]\n"
+
 /* One 8 x 8 tile: c (+)= (a . w) * as * ws, the tile as [row pair][column pair][4]. */
 static inline void tile_8x8(const int8_t *a, const float *as, const int8_t *w, const float *ws, float *tile,
                             const bool first) {
     int32x4_t t00, t01, t02, t03, t10, t11, t12, t13, t20, t21, t22, t23, t30, t31, t32, t33;
-    size_t steps = QW_BLOCK_K / 16;
+    float note[64] __attribute__((aligned(16)));
+    size_t steps;
 
     __asm__ volatile(
         SIXTEEN(START)
-        "1:\n"
-        EIGHT_K EIGHT_K
-        "subs %[steps], %[steps], #1\n"
-        "b.ne 1b\n"
+        LOOP("1")
+        NOTE(0, 0) NOTE(1, 64) NOTE(2, 128) NOTE(3, 192)
+        LOOP("2")
         : [t00] "=&w"(t00), [t01] "=&w"(t01), [t02] "=&w"(t02), [t03] "=&w"(t03),
           [t10] "=&w"(t10), [t11] "=&w"(t11), [t12] "=&w"(t12), [t13] "=&w"(t13),
           [t20] "=&w"(t20), [t21] "=&w"(t21), [t22] "=&w"(t22), [t23] "=&w"(t23),
           [t30] "=&w"(t30), [t31] "=&w"(t31), [t32] "=&w"(t32), [t33] "=&w"(t33),
-          [a] "+r"(a), [w] "+r"(w), [steps] "+r"(steps)
-        : [magic] "w"(vdupq_n_s32(MAGIC_BITS))
+          [a] "+r"(a), [w] "+r"(w), [steps] "=&r"(steps)
+        : [magic] "w"(vdupq_n_s32(MAGIC_BITS)), [note] "r"(note), [half_steps] "i"(QW_ACT_K / 16)
         : "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "cc", "memory");
 
     const float32x4_t magic = vdupq_n_f32(MAGIC);
-    const float32x4_t a0 = vld1q_f32(as), a1 = vld1q_f32(as + 4), a2 = vld1q_f32(as + 8), a3 = vld1q_f32(as + 12);
-    const float32x4_t w0 = vld1q_f32(ws), w1 = vld1q_f32(ws + 4), w2 = vld1q_f32(ws + 8), w3 = vld1q_f32(ws + 12);
+    const float32x4_t w0 = vld1q_f32(ws), w1 = vld1q_f32(ws + 4);
+    const float32x4_t w2 = vld1q_f32(ws + 8), w3 = vld1q_f32(ws + 12);
 
 #define FINISH(r, c)                                                                               \
     {                                                                                              \
-        float32x4_t sum = vsubq_f32(vreinterpretq_f32_s32(t##r##c), magic);                        \
-        float32x4_t scale = vmulq_f32(a##r, w##c);                                                 \
+        float32x4_t half = vld1q_f32(note + 16 * r + 4 * c);                                       \
+        float32x4_t rest = vmulq_f32(vsubq_f32(vreinterpretq_f32_s32(t##r##c), half), late);       \
+        float32x4_t sum = vfmaq_f32(rest, vsubq_f32(half, magic), early);                          \
         float *out = tile + 16 * r + 4 * c;                                                        \
-        vst1q_f32(out, first ? vmulq_f32(sum, scale) : vfmaq_f32(vld1q_f32(out), sum, scale));     \
+        vst1q_f32(out, first ? vmulq_f32(sum, w##c) : vfmaq_f32(vld1q_f32(out), sum, w##c));       \
     }
-    SIXTEEN(FINISH)
+#define FINISH_ROWS(r)                                                                             \
+    {                                                                                              \
+        const float32x4_t early = vld1q_f32(as + 4 * r), late = vld1q_f32(as + 16 + 4 * r);        \
+        FINISH(r, 0) FINISH(r, 1) FINISH(r, 2) FINISH(r, 3)                                        \
+    }
+    FINISH_ROWS(0) FINISH_ROWS(1) FINISH_ROWS(2) FINISH_ROWS(3)
 }
 
-static inline void gemm(const int8_t *q, const float *meta, size_t n_blocks, const int8_t *panel, const float *scale,
-                        float *c, const bool first) {
+static inline void gemm(const int8_t *q, const float *meta, size_t n_blocks, const int8_t *panel,
+                        const float *scale, float *c, const bool first) {
     for (size_t b = 0; b < n_blocks; b++, q += QW_BLOCK_ROWS * QW_BLOCK_K, meta += QW_ACT_META, c += QW_TILE)
         for (size_t g = 0; g < QW_PANEL_COLS / 8; g++) /* the panel stays in L1 */
             tile_8x8(q, meta, panel + g * 8 * QW_BLOCK_K, scale + g * 16, c + g * 64, first);
 }
 
-void QW_NAME(gemm_i8)(const int8_t *q, const float *meta, size_t n_blocks, const int8_t *panel, const float *scale,
-                     float *c, bool first) {
+void QW_NAME(gemm_i8)(const int8_t *q, const float *meta, size_t n_blocks, const int8_t *panel,
+                      const float *scale, float *c, bool first) {
     if (first)
         gemm(q, meta, n_blocks, panel, scale, c, true);
     else
         gemm(q, meta, n_blocks, panel, scale, c, false);
 }
 
+void qw_i8mm_untile(const float *tile, float *rows);
+
 /* Tile [column group][row pair][column pair][row][column] -> rows. */
-void QW_NAME(untile)(const float *tile, float *rows) {
-    for (size_t g = 0; g < QW_PANEL_COLS / 8; g++)
-        for (size_t r = 0; r < QW_BLOCK_ROWS; r++)
-            for (size_t c = 0; c < 8; c += 2)
-                vst1_f32(rows + r * QW_PANEL_COLS + 8 * g + c, vld1_f32(tile + 64 * g + 16 * (r / 2) + 2 * c + 2 * (r % 2)));
+void qw_i8mm_untile(const float *tile, float *rows) {
+    for (size_t r = 0; r < QW_BLOCK_ROWS; r++)
+        for (size_t c = 0; c < QW_PANEL_COLS; c += 2) {
+            const float *pair = tile + c / 8 * 64 + r / 2 * 16 + c % 8 * 2 + r % 2 * 2;
+            vst1_f32(rows + r * QW_PANEL_COLS + c, vld1_f32(pair));
+        }
 }

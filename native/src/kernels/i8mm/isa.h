@@ -10,7 +10,7 @@
 
 enum { QW_UNIT = 2 }; /* columns that an expander stores together */
 
-/* Panel: [column group of 8][k / 8][column pair][2][8].  Where a unit's values begin; k is 8 k bytes further. */
+/* Panel: [column group of 8][k / 8][column pair][2][8].  A unit's values begin here; k's are 8 k bytes on. */
 QW_INLINE int8_t *qw_unit(int8_t *panel, size_t unit) {
     return panel + unit / 4 * 8 * QW_BLOCK_K + unit % 4 * 16;
 }
@@ -35,8 +35,9 @@ QW_INLINE void qw_store_activations(int8_t *q, size_t row, size_t k, int8x16_t v
     vst1_s8(q + k * 8 + row * 8 + 64, vget_high_s8(values));
 }
 
-/* Activation scales: [row pair][r0, r0, r1, r1]. */
-QW_INLINE void qw_store_row_scale(float *meta, size_t row, float scale) {
+/* Activation scales: [k / 128][row pair][r0, r0, r1, r1]. */
+QW_INLINE void qw_store_row_scale(float *meta, size_t row, size_t k, float scale) {
+    meta += k / QW_ACT_K * 16;
     meta[2 * row] = meta[2 * row + 1] = scale;
 }
 

@@ -11,8 +11,7 @@ void qw_scalar_quantize_row(const float *x, size_t n_k, int8_t *q, float *d, flo
 
     for (size_t k = 0; k < n_padded; k += QW_ACT_GROUP, x += QW_ACT_GROUP, q += QW_ACT_GROUP) {
         size_t n = k >= n_k ? 0 : n_k - k < QW_ACT_GROUP ? n_k - k : QW_ACT_GROUP;
-        float max = 0x1p-100f,
-              poison = 0; /* as in p8.c: a floor for the division, NaN when x is not finite */
+        float max = 0x1p-100f, poison = 0; /* as in p8.c: a floor for the division, NaN when x is not finite */
         for (size_t i = 0; i < n; i++) {
             poison += x[i] * 0.0f;
             max = fmaxf(max, fabsf(x[i]));

@@ -31,7 +31,9 @@ void qw_scalar_quantize_block(const float *x, size_t ld, size_t n_rows, size_t n
     memset(q, 0, QW_BLOCK_ROWS * QW_BLOCK_K);
     memset(meta, 0, QW_ACT_META * sizeof *meta);
     for (size_t r = 0; r < n_rows; r++)
-        meta[r] = quantize(x + r * ld, n_k, q + r * QW_BLOCK_K);
+        for (size_t k = 0; k < n_k; k += QW_ACT_K)
+            meta[k / QW_ACT_K * 16 + r] =
+                quantize(x + r * ld + k, n_k - k < QW_ACT_K ? n_k - k : QW_ACT_K, q + r * QW_BLOCK_K + k);
 }
 
 static void expand(uint32_t type, QW_EXPAND_ARGS) {
@@ -50,20 +52,19 @@ static void expand(uint32_t type, QW_EXPAND_ARGS) {
     }
 QW_WEIGHT_TYPES(DEFINE_EXPAND, scalar)
 
-void qw_scalar_gemm_i8(const int8_t *q, const float *meta, size_t n_blocks, const int8_t *panel,
-                       const float *scale, float *c, bool first) {
+void qw_scalar_gemm_i8(const int8_t *q, const float *meta, size_t n_blocks, const int8_t *panel, const float *scale,
+                       float *c, bool first) {
     for (size_t b = 0; b < n_blocks; b++, q += QW_BLOCK_ROWS * QW_BLOCK_K, meta += QW_ACT_META)
         for (size_t r = 0; r < QW_BLOCK_ROWS; r++)
             for (size_t col = 0; col < QW_PANEL_COLS; col++, c++) {
                 const int8_t *x = q + r * QW_BLOCK_K, *w = panel + col * QW_BLOCK_K;
-                int32_t sum = 0;
-                for (size_t k = 0; k < QW_BLOCK_K; k++)
-                    sum += x[k] * w[k];
-                float product = (float)sum * (meta[r] * scale[col]);
-                *c = first ? product : *c + product;
+                float total = first ? 0 : *c;
+                for (size_t part = 0; part < QW_BLOCK_K / QW_ACT_K; part++) {
+                    int32_t sum = 0;
+                    for (size_t k = part * QW_ACT_K; k < (part + 1) * QW_ACT_K; k++)
+                        sum += x[k] * w[k];
+                    total += (float)sum * (meta[part * 16 + r] * scale[col]);
+                }
+                *c = total;
             }
-}
-
-void qw_scalar_untile(const float *tile, float *rows) {
-    memcpy(rows, tile, QW_TILE * sizeof *rows);
 }

@@ -64,8 +64,7 @@ QW_INLINE void gemv_floats_of(qw_unpack_floats *unpack, size_t value_bytes, QW_G
             for (size_t i = 0; i < n_whole; i += GEMV_LANES)
                 for (size_t r = 0; r < n_rows; r++)
                     for (size_t v = 0; v < GEMV_VECTORS; v++)
-                        sum[r][v] += *(const lanes *)(values + i + v * QW_VL) *
-                                     *(const lanes *)(x[r] + i + v * QW_VL);
+                        sum[r][v] += *(const lanes *)(values + i + v * QW_VL) * *(const lanes *)(x[r] + i + v * QW_VL);
         }
         for (size_t r = 0; r < n_rows; r++) {
             lanes total = (sum[r][0] + sum[r][1]) + (sum[r][2] + sum[r][3]);

@@ -34,7 +34,6 @@
                                    float *meta);                                                            \
     void qw_##isa##_gemm_i8(const int8_t *q, const float *meta, size_t n_blocks, const int8_t *panel,       \
                             const float *scale, float *c, bool first);                                      \
-    void qw_##isa##_untile(const float *tile, float *rows);                                                 \
     void qw_##isa##_quantize_row(const float *x, size_t n_k, int8_t *q, float *d, float *sum);
 
 #define QW_EXPAND_ENTRY(isa, number, name) [number] = qw_##isa##_expand_##name,
@@ -42,7 +41,7 @@
 
 #define QW_P8_KERNELS(isa)                                                                                  \
     .quantize_block = qw_##isa##_quantize_block, .expand = {QW_WEIGHT_TYPES(QW_EXPAND_ENTRY, isa)},         \
-    .gemm_i8 = qw_##isa##_gemm_i8, .untile = qw_##isa##_untile
+    .gemm_i8 = qw_##isa##_gemm_i8
 
 #define QW_GEMV_KERNELS(isa)                                                                                \
     .quantize_row = qw_##isa##_quantize_row, .gemv = {QW_WEIGHT_TYPES(QW_GEMV_ENTRY, isa)}

@@ -47,8 +47,7 @@ QW_INLINE float unpack_half(uint16_t h) {
 }
 
 /* The 256 values at block, of which only n_k exist: those, and blocks of zeros made in room. */
-QW_INLINE const void *whole_block(const void *block, qw_range range, size_t n_k,
-                                  uint8_t room[QW_MOST_BLOCK_BYTES]) {
+QW_INLINE const void *whole_block(const void *block, qw_range range, size_t n_k, uint8_t room[QW_MOST_BLOCK_BYTES]) {
     if (n_k == QW_BLOCK_K)
         return block;
     memset(room, 0, range.bytes);
