@@ -64,7 +64,7 @@ def isas() -> list[str]:
 
 
 class Model:
-    """The weights.  Keeps the file's mapping alive while C points into it; free its sessions and snapshots first."""
+    """The weights.  Keeps the file's mapping alive while C points into it."""
 
     def __init__(self, file: ModelFile, *, n_threads: int, isa: str | None = None, exact: bool = False) -> None:
         names = {name: ffi.new("char[]", name.encode()) for name in file.tensors}
@@ -128,7 +128,7 @@ class Snapshot:
     """The state of a session at one position; shares attention pages with its session."""
 
     def __init__(self, model: Model, handle: Any) -> None:
-        self._model = model  # freed after this
+        self._model = model  # whose file it reads
         self._handle = ffi.gc(handle, lib.qw_snapshot_free)
         self.position: int = lib.qw_snapshot_position(handle)
 
@@ -162,7 +162,7 @@ class Session:
     def __init__(self, model: Model, n_context: int) -> None:
         out = ffi.new("qw_session **")
         _check(lib.qw_session_create(out, model._handle, n_context))
-        self._model = model  # freed after this
+        self._model = model  # whose file it reads
         self._handle = ffi.gc(out[0], lib.qw_session_free)
         self.n_context = n_context
 

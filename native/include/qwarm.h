@@ -73,7 +73,7 @@ const char *qw_nth_isa(size_t n);
  * evaluation at a time and later callers wait.  On failure the error names the tensor.
  */
 qw_status qw_model_create(qw_model **out, const qw_config *config, const qw_tensor *tensors, size_t n_tensors);
-void qw_model_free(qw_model *model); /* after its sessions and snapshots */
+void qw_model_free(qw_model *model); /* the memory lives until its last session and snapshot are freed too */
 
 const char *qw_model_isa(const qw_model *model);  /* the kernel set in use */
 const char *qw_model_gemm(const qw_model *model); /* how prefill rows are multiplied: gemm_i8 or exact */
@@ -127,7 +127,7 @@ void qw_session_counters(const qw_session *session, qw_counters *out);
 /*
  * A snapshot: the state at the session's position.  The recurrent state is copied; KV rows
  * are pages shared by reference (a page is copied only when two timelines write into it).
- * A snapshot outlives its session, not its model.
+ * A snapshot may outlive its session.
  */
 qw_status qw_session_save(const qw_session *session, qw_snapshot **out);
 qw_status qw_session_load(qw_session *session, const qw_snapshot *snapshot);

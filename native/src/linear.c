@@ -78,7 +78,6 @@ typedef struct {
 typedef struct {
     int8_t weights[QW_PANEL_BYTES];
     float scale[QW_PANEL_SCALES];
-    float rows[2][QW_TILE]; /* one row block, untiled: gate and up */
     float tiles[];          /* 2 x [QW_MAX_ROWS][QW_PANEL_COLS], or one dequantized column */
 } panel_scratch;
 
@@ -145,18 +144,18 @@ typedef struct {
     size_t n_products;
 } multiply_job;
 
-static void store_rows(const multiply_job *job, const qw_product *p, size_t column, size_t n_cols, size_t first,
-                       size_t n_rows, const float *rows, const float *up) {
+/* A panel's results, and those of `up` if the product has it, to their place. */
+static void store_panel(const multiply_job *job, const qw_product *p, size_t column, size_t n_cols, const float *rows,
+                        const float *up) {
     const qw_kernels *k = job->m->kernels;
-    for (size_t r = 0; r < n_rows; r++) {
-        float *y = p->y + (first + r) * p->ld + column;
-        const float *x = rows + r * QW_PANEL_COLS;
-        if (up)
-            k->silu_mul(x, up + r * QW_PANEL_COLS, n_cols, y);
+    for (size_t row = p->first; row < job->n_rows; row++, rows += QW_PANEL_COLS, up += QW_PANEL_COLS) {
+        float *y = p->y + row * p->ld + column;
+        if (p->up)
+            k->silu_mul(rows, up, n_cols, y);
         else if (p->add)
-            k->add(x, n_cols, y);
+            k->add(rows, n_cols, y);
         else
-            memcpy(y, x, n_cols * sizeof *y);
+            memcpy(y, rows, n_cols * sizeof *y);
     }
 }
 
@@ -181,18 +180,7 @@ static void multiply_panel(void *argument, size_t unit, size_t thread) {
         else
             multiply_exact(job->m, &one, s->tiles + 2 * QW_MAX_ROWS * QW_PANEL_COLS, tiles[i]);
     }
-    for (size_t first = p->first; first < job->n_rows; first += QW_BLOCK_ROWS) {
-        const float *rows[2] = {0};
-        for (size_t i = 0; i < n_weights; i++) {
-            const float *tile = tiles[i] + (first - p->first) * QW_PANEL_COLS;
-            rows[i] = tile;
-            if (job->math == QW_MATH_P8 && job->m->kernels->untile) {
-                job->m->kernels->untile(tile, s->rows[i]);
-                rows[i] = s->rows[i];
-            }
-        }
-        store_rows(job, p, column, n_cols, first, smaller(QW_BLOCK_ROWS, job->n_rows - first), rows[0], rows[1]);
-    }
+    store_panel(job, p, column, n_cols, tiles[0], tiles[1]);
 }
 
 void qw_linear_multiply(qw_model *m, qw_math math, size_t n_rows, const qw_product *products, size_t n_products) {

@@ -43,6 +43,8 @@ static qw_status get_matrix(tensor_list list, const char *name, size_t n_k, size
     if (n_k % type->block_values)
         return qw_fail(QW_ERR_MODEL, "tensor %s has rows of %zu values, not a multiple of %s's block of %u", name, n_k,
                        type->name, type->block_values);
+    if ((uintptr_t)t->data % 4)
+        return qw_fail(QW_ERR_MODEL, "tensor %s is not aligned to 4 bytes", name);
     size_t col_bytes = qw_row_bytes(t->type, n_k);
     if (t->n_bytes != col_bytes * n_cols)
         return qw_fail(QW_ERR_MODEL, "tensor %s has %llu bytes, expected %zu", name, (unsigned long long)t->n_bytes,
@@ -62,6 +64,8 @@ static qw_status get_floats(tensor_list list, const char *name, size_t first, si
                        (unsigned long long)t->dims[0], t->n_dims, first, rest ? ", channels" : "");
     if (t->type != QW_F32)
         return qw_fail(QW_ERR_MODEL, "tensor %s has type %u, expected F32", name, t->type);
+    if ((uintptr_t)t->data % sizeof(float))
+        return qw_fail(QW_ERR_MODEL, "tensor %s is not aligned to 4 bytes", name);
     if (t->n_bytes != first * (rest ? rest : 1) * sizeof(float))
         return qw_fail(QW_ERR_MODEL, "tensor %s has %llu bytes, expected %zu", name, (unsigned long long)t->n_bytes,
                        first * (rest ? rest : 1) * sizeof(float));
@@ -180,6 +184,7 @@ qw_status qw_model_create(qw_model **out, const qw_config *config, const qw_tens
     qw_model *m = calloc(1, sizeof *m);
     if (!m)
         return qw_fail(QW_ERR_MEMORY, "no memory for the model");
+    atomic_init(&m->n_owners, 1);
     pthread_mutex_init(&m->lock, NULL);
     m->config = *config;
     m->config.recurrent_layers = NULL;
@@ -203,8 +208,14 @@ qw_status qw_model_create(qw_model **out, const qw_config *config, const qw_tens
     return QW_OK;
 }
 
+qw_model *qw_model_share(const qw_model *m) {
+    qw_model *shared = (qw_model *)m; /* only the count changes, and the pool and workspace under the lock */
+    atomic_fetch_add(&shared->n_owners, 1);
+    return shared;
+}
+
 void qw_model_free(qw_model *m) {
-    if (!m)
+    if (!m || atomic_fetch_sub(&m->n_owners, 1) > 1)
         return;
     qw_pool_free(m->pool);
     qw_workspace_free(m);

@@ -3,6 +3,7 @@
 #define QW_MODEL_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "kernels/kernels.h"
@@ -62,6 +63,7 @@ typedef struct qw_workspace {
 } qw_workspace;
 
 struct qw_model {
+    atomic_size_t n_owners; /* the creator, and each session and snapshot: collectors free in any order */
     qw_config config; /* recurrent_layers and isa are the caller's and not kept */
     const qw_kernels *kernels;
     qw_pool *pool;
@@ -103,6 +105,9 @@ static inline float *qw_state_conv(const qw_model *m, float *state, size_t index
 static inline void *qw_thread_scratch(const qw_model *m, size_t thread) {
     return m->work.scratch + thread * m->work.scratch_bytes;
 }
+
+/* Share the ownership of a model; qw_model_free() gives a share back. */
+qw_model *qw_model_share(const qw_model *m);
 
 /* Workspace: sizes follow from the model; false when the system has no memory. */
 bool qw_workspace_create(qw_model *m);

@@ -72,8 +72,7 @@ qw_status qw_session_create(qw_session **out, const qw_model *m, size_t n_contex
         free(pages);
         return qw_fail(QW_ERR_MEMORY, "no memory for a session of %zu tokens", n_context);
     }
-    *s = (qw_session){.model = (qw_model *)m, /* its pool and workspace are taken under its lock */
-                       .n_context = n_context, .pages = pages, .state = state};
+    *s = (qw_session){.model = qw_model_share(m), .n_context = n_context, .pages = pages, .state = state};
     *out = s;
     return QW_OK;
 }
@@ -84,6 +83,7 @@ void qw_session_free(qw_session *s) {
     release_all(s->pages, s->n_pages);
     free(s->pages);
     qw_big_free(s->state, qw_model_state_bytes(s->model));
+    qw_model_free(s->model);
     free(s);
 }
 
@@ -115,7 +115,7 @@ qw_snapshot *qw_snapshot_create(const qw_model *m, size_t position) {
         qw_fail(QW_ERR_MEMORY, "no memory for a snapshot at token %zu", position);
         return NULL;
     }
-    *snap = (qw_snapshot){.model = m, .position = position, .pages = pages, .state = state};
+    *snap = (qw_snapshot){.model = qw_model_share(m), .position = position, .pages = pages, .state = state};
     return snap;
 }
 
@@ -131,6 +131,7 @@ void qw_snapshot_free(qw_snapshot *snap) {
     release_all(snap->pages, snap->n_pages);
     free(snap->pages);
     qw_big_free(snap->state, qw_model_state_bytes(snap->model));
+    qw_model_free(snap->model);
     free(snap);
 }
 

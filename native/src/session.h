@@ -28,7 +28,7 @@ struct qw_session {
 };
 
 struct qw_snapshot {
-    const qw_model *model;
+    qw_model *model;
     size_t position;
     size_t n_pages;
     qw_page **pages;

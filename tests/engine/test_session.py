@@ -177,3 +177,15 @@ def test_top_logits_of_broken_logits_are_a_numeric_fault(bad):
         top_logits(logits, 5)
     with pytest.raises(NumericFault):
         top_logits(np.full(100, -np.inf, np.float32), 5)
+
+
+def test_a_model_may_be_freed_before_its_sessions_and_snapshots():
+    """A cyclic garbage collector frees in any order."""
+    own = Model(model_file(NAME), n_threads=1)
+    session = Session(own, 50)
+    session.eval(tokens(20), Phase.PREFILL)
+    snapshot, rest = session.save(), tokens(5)
+    expected = logits_of(session, rest)
+    native.ffi.release(own._handle)
+    session.load(snapshot)
+    assert np.array_equal(logits_of(session, rest), expected)

@@ -50,12 +50,7 @@ static void quantize(const qw_kernels *k, buffers *b, const float *x, size_t ld,
 
 static void multiply(const qw_kernels *k, buffers *b, size_t n_blocks, bool first) {
     k->gemm_i8(b->q, b->meta, n_blocks, b->panel, b->scale, b->tiles, first);
-    for (size_t i = 0; i < n_blocks; i++) {
-        if (k->untile)
-            k->untile(b->tiles + i * QW_TILE, b->rows + i * QW_TILE);
-        else
-            memcpy(b->rows + i * QW_TILE, b->tiles + i * QW_TILE, QW_TILE * sizeof *b->rows);
-    }
+    memcpy(b->rows, b->tiles, n_blocks * QW_TILE * sizeof *b->rows);
 }
 
 static bool same_bits(const float *a, const float *b, size_t n) {

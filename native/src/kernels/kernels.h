@@ -32,7 +32,7 @@ enum {
     QW_PANEL_COLS = 64,   /* columns of one weight panel */
     QW_TILE = QW_BLOCK_ROWS * QW_PANEL_COLS,
     QW_PANEL_BYTES = QW_PANEL_COLS * QW_BLOCK_K * 2, /* room for sets that expand to int16 */
-    QW_PANEL_SCALES = QW_PANEL_COLS * 2,
+    QW_PANEL_SCALES = QW_PANEL_COLS,
     QW_ACT_META = 32,     /* f32 words beside an activation block, 16 for each QW_ACT_K: scales, and what the set wants */
     QW_GEMV_ROWS = 4,     /* most rows of one gemv call */
     QW_ACT_GROUP = 32,    /* k values under one GEMV activation scale */
@@ -106,14 +106,11 @@ typedef struct qw_kernels {
 
     /*
      * c[block] (+)= activations x panel for n_blocks consecutive activation blocks.  Block b's activations are at
-     * q + b * act_block_bytes and meta + b * QW_ACT_META; its tile at c + b * QW_TILE in this set's order.
+     * q + b * act_block_bytes and meta + b * QW_ACT_META; its tile, rows [8][64], is at c + b * QW_TILE.
      * first: c is written, not added to.
      */
     void (*gemm_i8)(const int8_t *q, const float *meta, size_t n_blocks, const int8_t *panel, const float *scale,
                     float *c, bool first);
-
-    /* One tile in this set's order -> rows [8][64].  NULL: tiles are rows already. */
-    void (*untile)(const float *tile, float *rows);
 
     /* --- GEMV --- */
 

@@ -40,7 +40,7 @@
     "stp %q[t" #r "0], %q[t" #r "1], [%[note], #" #offset "]\n"              \
     "stp %q[t" #r "2], %q[t" #r "3], [%[note], #" #offset " + 32]\n"
 
-/* One 8 x 8 tile: c (+)= (a . w) * as * ws, the tile as [row pair][column pair][4]. */
+/* 8 rows x 8 columns of a tile: tile (+)= (a . w) * as * ws. */
 static inline void tile_8x8(const int8_t *a, const float *as, const int8_t *w, const float *ws, float *tile,
                             const bool first) {
     int32x4_t t00, t01, t02, t03, t10, t11, t12, t13, t20, t21, t22, t23, t30, t31, t32, t33;
@@ -60,31 +60,35 @@ static inline void tile_8x8(const int8_t *a, const float *as, const int8_t *w, c
         : [magic] "w"(vdupq_n_s32(MAGIC_BITS)), [note] "r"(note), [half_steps] "i"(QW_ACT_K / 16)
         : "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "cc", "memory");
 
-    const float32x4_t magic = vdupq_n_f32(MAGIC);
-    const float32x4_t w0 = vld1q_f32(ws), w1 = vld1q_f32(ws + 4);
-    const float32x4_t w2 = vld1q_f32(ws + 8), w3 = vld1q_f32(ws + 12);
+    const float32x4_t magic = vdupq_n_f32(MAGIC), w_low = vld1q_f32(ws), w_high = vld1q_f32(ws + 4);
 
-#define FINISH(r, c)                                                                               \
-    {                                                                                              \
-        float32x4_t half = vld1q_f32(note + 16 * r + 4 * c);                                       \
-        float32x4_t rest = vmulq_f32(vsubq_f32(vreinterpretq_f32_s32(t##r##c), half), late);       \
-        float32x4_t sum = vfmaq_f32(rest, vsubq_f32(half, magic), early);                          \
-        float *out = tile + 16 * r + 4 * c;                                                        \
-        vst1q_f32(out, first ? vmulq_f32(sum, w##c) : vfmaq_f32(vld1q_f32(out), sum, w##c));       \
+/* The sums of row pair r x column pair c, scaled for their rows. */
+#define SUM(r, c)                                                                                                    \
+    vfmaq_f32(vmulq_f32(vsubq_f32(vreinterpretq_f32_s32(t##r##c), vld1q_f32(note + 16 * r + 4 * c)), late),           \
+              vsubq_f32(vld1q_f32(note + 16 * r + 4 * c), magic), early)
+#define STORE(out, sum, w) vst1q_f32(out, first ? vmulq_f32(sum, w) : vfmaq_f32(vld1q_f32(out), sum, w))
+/* Two column pairs of a row pair are four columns of each of its rows. */
+#define FINISH_HALF(r, c0, c1, out, w)                                                                               \
+    {                                                                                                                \
+        const float64x2_t left = vreinterpretq_f64_f32(SUM(r, c0)), right = vreinterpretq_f64_f32(SUM(r, c1));       \
+        STORE(out, vreinterpretq_f32_f64(vzip1q_f64(left, right)), w);                                               \
+        STORE(out + QW_PANEL_COLS, vreinterpretq_f32_f64(vzip2q_f64(left, right)), w);                               \
     }
-#define FINISH_ROWS(r)                                                                             \
-    {                                                                                              \
-        const float32x4_t early = vld1q_f32(as + 4 * r), late = vld1q_f32(as + 16 + 4 * r);        \
-        FINISH(r, 0) FINISH(r, 1) FINISH(r, 2) FINISH(r, 3)                                        \
+#define FINISH(r)                                                                                                    \
+    {                                                                                                                \
+        const float32x4_t early = vld1q_f32(as + 4 * r), late = vld1q_f32(as + 16 + 4 * r);                          \
+        float *out = tile + 2 * r * QW_PANEL_COLS;                                                                   \
+        FINISH_HALF(r, 0, 1, out, w_low)                                                                             \
+        FINISH_HALF(r, 2, 3, out + 4, w_high)                                                                        \
     }
-    FINISH_ROWS(0) FINISH_ROWS(1) FINISH_ROWS(2) FINISH_ROWS(3)
+    FINISH(0) FINISH(1) FINISH(2) FINISH(3)
 }
 
 static inline void gemm(const int8_t *q, const float *meta, size_t n_blocks, const int8_t *panel,
                         const float *scale, float *c, const bool first) {
     for (size_t b = 0; b < n_blocks; b++, q += QW_BLOCK_ROWS * QW_BLOCK_K, meta += QW_ACT_META, c += QW_TILE)
         for (size_t g = 0; g < QW_PANEL_COLS / 8; g++) /* the panel stays in L1 */
-            tile_8x8(q, meta, panel + g * 8 * QW_BLOCK_K, scale + g * 16, c + g * 64, first);
+            tile_8x8(q, meta, panel + g * 8 * QW_BLOCK_K, scale + 8 * g, c + 8 * g, first);
 }
 
 void QW_NAME(gemm_i8)(const int8_t *q, const float *meta, size_t n_blocks, const int8_t *panel,
@@ -93,15 +97,4 @@ void QW_NAME(gemm_i8)(const int8_t *q, const float *meta, size_t n_blocks, const
         gemm(q, meta, n_blocks, panel, scale, c, true);
     else
         gemm(q, meta, n_blocks, panel, scale, c, false);
-}
-
-void qw_i8mm_untile(const float *tile, float *rows);
-
-/* Tile [column group][row pair][column pair][row][column] -> rows. */
-void qw_i8mm_untile(const float *tile, float *rows) {
-    for (size_t r = 0; r < QW_BLOCK_ROWS; r++)
-        for (size_t c = 0; c < QW_PANEL_COLS; c += 2) {
-            const float *pair = tile + c / 8 * 64 + r / 2 * 16 + c % 8 * 2 + r % 2 * 2;
-            vst1_f32(rows + r * QW_PANEL_COLS + c, vld1_f32(pair));
-        }
 }

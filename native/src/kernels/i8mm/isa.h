@@ -23,10 +23,9 @@ QW_INLINE void qw_store_unit(int8_t *out, const int8x16_t column[QW_UNIT]) {
     vst1q_s8(out + 64, vreinterpretq_s8_s64(vzip2q_s64(c0, c1)));
 }
 
-/* Panel scales: [column pair][c0, c1, c0, c1]. */
+/* Panel scales: [column]. */
 QW_INLINE void qw_store_scales(float *scale, size_t unit, const float column[QW_UNIT]) {
-    for (size_t i = 0; i < 4; i++)
-        scale[4 * unit + i] = column[i % 2];
+    vst1_f32(scale + 2 * unit, vld1_f32(column));
 }
 
 /* Activation block: [k / 8][row pair][2][8].  Sixteen k values of one row. */

@@ -8,13 +8,11 @@
 
 QW_DECLARE_QUANT_KERNELS(dotprod)
 QW_DECLARE_QUANT_KERNELS(i8mm)
-void qw_i8mm_untile(const float *tile, float *rows);
 
 const qw_kernels qw_kernels_i8mm = {
     .isa = QW_ISA_STRING,
     .act_block_bytes = QW_BLOCK_ROWS * QW_BLOCK_K,
     QW_P8_KERNELS(i8mm),
-    .untile = qw_i8mm_untile,
     QW_GEMV_KERNELS(dotprod),
     QW_F32_KERNELS(i8mm),
 };
