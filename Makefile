@@ -73,6 +73,23 @@ test: native check  ## all tests; pytest's closing line comes last
 	$(PYTHON) bench/gate/gate.py $(if $(CI),--require) || test $$? = 3
 	$(PYTHON) -m pytest
 
+# instructor needs an older openai than the others, so it has an environment of its own.
+CLIENTS := build/clients-venv/.complete build/instructor-venv/.complete build/clients-node/.complete
+test-clients: native build/models/synth-tiny-q4_k_m.gguf $(CLIENTS)  ## real OpenAI clients and suites against the server
+	build/clients-venv/bin/python -m pytest tests/integration
+	build/instructor-venv/bin/python -m pytest tests/integration/test_instructor.py
+
+build/%-venv/.complete: requirements/%.txt
+	python3 -m venv $(@D)
+	$(@D)/bin/pip install --quiet --no-deps --require-hashes -r $<
+	touch $@
+
+build/clients-node/.complete: tests/integration/node/package.json tests/integration/node/package-lock.json
+	@mkdir -p $(@D)
+	cp $^ $(@D)
+	npm ci --prefix $(@D) --no-audit --no-fund
+	touch $@
+
 CLANG_FORMAT = $(dir $(PYTHON))clang-format
 C_FILES = $(shell find native tests bench -name '*.[ch]')
 lint: native  ## ruff, mypy and clang-format; changes nothing
@@ -130,8 +147,56 @@ build/peers-venv/.complete: requirements/peers.txt
 		--no-binary llama-cpp-python --no-deps --require-hashes -r requirements/peers.txt
 	touch $@
 
+# --- deploy ---
+
+IMAGE_MODEL ?= build/models/synth-tiny-q4_k_m.gguf
+EVENT ?= events/chat_plain.json
+SAM := SAM_CLI_TELEMETRY=0 AWS_DEFAULT_REGION=$${AWS_DEFAULT_REGION:-us-east-1} build/sam-venv/bin/sam
+CONTAINERS := set -e; . tests/deploy/containers.sh;
+
+image: $(IMAGE_MODEL)  ## the function's image, for arm64, with docker or podman; IMAGE_MODEL is the model in it
+	@$(CONTAINERS) set -x; $$ENGINE build --platform linux/arm64 $$FLAGS --build-arg BASE_IMAGE="$$BASE_IMAGE" \
+		--build-arg MODEL=$(IMAGE_MODEL) -t qwarm .
+
+IMAGE ?= qwarm
+check-manifest:  ## that IMAGE, a pushed reference, is one image and not an index, which Lambda refuses
+	@$(CONTAINERS) ! $$ENGINE manifest inspect $(IMAGE) | grep '"manifests"' || \
+		{ echo '$(IMAGE) is an image index: build with --provenance=false' >&2; exit 1; }
+
+sam-build: $(IMAGE_MODEL) build/sam-venv/.complete  ## what `sam deploy` and `sam local` use
+	@$(CONTAINERS) $(SAM) build --parameter-overrides BaseImage="$$BASE_IMAGE" Model=$(IMAGE_MODEL)
+
+# --env-vars takes only names that template.yaml declares.
+build/sam-env.json:
+	@echo '{"Parameters": {"QWARM_API_KEY": "sk-test"}}' > $@
+
+invoke: sam-build build/sam-env.json  ## answer EVENT in the image, under `sam local`
+	@$(CONTAINERS) $(SAM) local invoke --env-vars build/sam-env.json --event $(EVENT)
+
+start: sam-build build/sam-env.json  ## keep the image running for `aws lambda invoke` at 127.0.0.1:3001
+	@$(CONTAINERS) $(SAM) local start-lambda --env-vars build/sam-env.json
+
+validate: build/sam-venv/.complete  ## the template, as the SAM CLI and cfn-lint see it
+	$(SAM) validate --lint
+	build/sam-venv/bin/cfn-lint template.yaml
+
+test-image: $(IMAGE_MODEL) validate native  ## build the image for arm64 and run it; as root on Debian it installs podman
+	@docker info >/dev/null 2>&1 || tests/deploy/setup.sh
+	@$(CONTAINERS) export ENGINE BASE_IMAGE; $(PYTHON) -m pytest -s tests/deploy/check_image.py
+
+STACK ?= qwarm
+deploy: sam-build  ## build, push and deploy the stack of samconfig.toml
+	build/sam-venv/bin/sam deploy
+
+logs:  ## follow the deployed function's log
+	build/sam-venv/bin/sam logs --stack-name $(STACK) --cw-log-group /qwarm/$(STACK) --tail
+
+report: $(VENV)  ## prefill paths, times and cost of the last day, from the deployed function's log
+	@$(PYTHON) bench/log_report.py --log-group /qwarm/$(STACK)
+
 clean:  ## remove what was built, not the models or the virtual environments
 	rm -rf build/x86_64* build/aarch64* engine/_native*
 
 .DELETE_ON_ERROR:
-.PHONY: help venv native lock check check-isa check-arm check-san gate test lint format run serve bench bench-peers clean
+.PHONY: help venv native lock check check-isa check-arm check-san gate test test-clients lint format run serve bench bench-peers clean \
+	image check-manifest sam-build invoke start validate test-image deploy logs report

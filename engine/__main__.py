@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from engine import bench, commands
+from engine import bake, bench, commands, explain_command
 from engine.errors import EngineError
 
 
@@ -13,7 +13,14 @@ def main(argv: list[str] | None = None) -> int:
     """Run a subcommand; the exit code is 0, 1 for an error of one line, 2 for wrong usage."""
     parser = argparse.ArgumentParser(prog="python -m engine", description=__doc__)
     subcommands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for add in (commands.add_logits, commands.add_generate, commands.add_inspect, bench.add_bench):
+    for add in (
+        commands.add_logits,
+        commands.add_generate,
+        commands.add_inspect,
+        bake.add_bake,
+        explain_command.add_explain,
+        bench.add_bench,
+    ):
         add(subcommands)
     arguments = parser.parse_args(argv)
     try:

@@ -139,6 +139,32 @@ class AnswerParser:
         return text
 
 
+class PlainParser:
+    """An answer that is text and nothing else, whatever it looks like."""
+
+    in_reasoning = False
+    has_tool_calls = False
+    completed_calls = 0
+
+    def __init__(self, stop: tuple[str, ...]) -> None:
+        self._utf8 = Utf8Stream()
+        self._stops = StopStrings(stop)
+
+    @property
+    def stopped(self) -> str | None:
+        return self._stops.stopped
+
+    def feed(self, token_bytes: bytes) -> list[Event]:
+        return _as_events(self._stops.feed(self._utf8.feed(token_bytes)))
+
+    def finish(self) -> list[Event]:
+        return _as_events(self._stops.feed(self._utf8.finish()) + self._stops.flush())
+
+
+def _as_events(text: str) -> list[Event]:
+    return [Text(text)] if text else []
+
+
 def _overlap(text: str, marker: str) -> int:
     """How much of the marker, short of all of it, the text ends with."""
     return next((n for n in range(len(marker) - 1, 0, -1) if text.endswith(marker[:n])), 0)

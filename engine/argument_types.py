@@ -17,11 +17,11 @@ class ArgumentTypes:
         self._root = schema
 
     def is_string(self, parameter: str) -> bool:
-        return self._types(parameter) == STRING
+        return self.of(parameter) == STRING
 
     def to_json(self, parameter: str, text: str) -> str:
         """The JSON of an argument.  Text that fits none of the parameter's types is kept as a string."""
-        types = self._types(parameter)
+        types = self.of(parameter)
         word = text.strip()
         if "null" in types and (word == "null" or (word == "None" and "string" not in types)):
             return "null"  # the chat template prints null as None, which beside a string type is a word
@@ -31,7 +31,7 @@ class ArgumentTypes:
             return word  # as it stands, so that no digit is lost
         return json.dumps(text, ensure_ascii=False)
 
-    def _types(self, parameter: str) -> set[str]:
+    def of(self, parameter: str) -> set[str]:
         """The types a parameter may have; a string where the schema does not say."""
         root = self._resolve(self._root)
         if not isinstance(root, dict):
@@ -72,9 +72,9 @@ def _own_types(schema: dict[str, Any]) -> Iterator[str]:
         declared = schema["type"]
         yield from (name for name in (_list(declared) or [declared]) if isinstance(name, str))
     elif "enum" in schema:
-        yield from map(_type_of, _list(schema["enum"]))
+        yield from map(type_of, _list(schema["enum"]))
     elif "const" in schema:
-        yield _type_of(schema["const"])
+        yield type_of(schema["const"])
     elif "properties" in schema:
         yield "object"
     elif "items" in schema:
@@ -93,7 +93,7 @@ def _list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _type_of(value: object) -> str:
+def type_of(value: object) -> str:
     names = {str: "string", bool: "boolean", int: "integer", float: "number", dict: "object", list: "array"}
     return names.get(type(value), "null")
 
@@ -106,7 +106,7 @@ def _is_json_of(types: set[str], text: str) -> bool:
         return False
     if _depth(value) > _MAX_DEPTH:
         return False
-    name = _type_of(value)
+    name = type_of(value)
     if name == "integer" or (isinstance(value, float) and value.is_integer()):
         return bool(types & {"integer", "number"})
     return name in ("number", "object", "array") and name in types

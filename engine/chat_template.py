@@ -83,11 +83,12 @@ class ChatTemplate:
         messages: Iterable[Mapping[str, Any]],
         tools: Sequence[Mapping[str, Any]] = (),
         thinking: bool | None = None,
+        continue_final: bool = False,
         /,
         add_generation_prompt: bool = True,
         **kwargs: Any,
     ) -> Rendered:
-        """The prompt of a conversation."""
+        """The prompt of a conversation.  ``continue_final``: it ends where the last message's content ends."""
         for name in _ARGUMENTS:
             if name in kwargs:
                 raise InvalidPrompt(f"{name} is not a template argument", f"chat_template_kwargs.{name}")
@@ -98,8 +99,11 @@ class ChatTemplate:
             tools, kwargs = self._marks.mark(tools), self._marks.mark(kwargs)
         except RecursionError as error:
             raise InvalidPrompt("the messages or tools are nested too deeply", "messages") from error
-        text = self.render(conversation, tools, add_generation_prompt, **kwargs)
-        history = self.render(conversation, tools, False, **kwargs) if add_generation_prompt else text
+        if continue_final:
+            text = history = self._unfinished(conversation, tools, **kwargs)
+        else:
+            text = self.render(conversation, tools, add_generation_prompt, **kwargs)
+            history = self.render(conversation, tools, False, **kwargs) if add_generation_prompt else text
         opening = text[len(history) :] if text.startswith(history) else ""
 
         prompt = _Prompt(self._tokenizer, self._marks, text)
@@ -132,6 +136,16 @@ class ChatTemplate:
             anchor=prompt.position(len(history) + opening.find("\n") + 1) if "\n" in opening else None,
             thinking=opening.rfind(_THINK) > opening.rfind(_END_THINK),
         )
+
+    def _unfinished(self, conversation: Sequence[Message], tools: Sequence[Mapping[str, Any]], **kwargs: Any) -> str:
+        """The text up to the end of the last message's content."""
+        if not conversation or conversation[-1]["role"] != "assistant":
+            raise InvalidPrompt("the last message is not the assistant's: there is nothing to continue", "messages")
+        last = {**conversation[-1], "content": conversation[-1]["content"] + PROBE}
+        text, shown, _ = self.render([*conversation[:-1], last], tools, False, **kwargs).rpartition(PROBE)
+        if not shown:
+            raise InvalidPrompt("the chat template does not show the last message", "messages")
+        return text
 
     def _marked(self, message: Message) -> Message:
         def mark(key: str, item: Any) -> Any:

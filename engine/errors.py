@@ -40,6 +40,10 @@ class NumericFault(EngineError):
     """The model produced logits that are not numbers."""
 
 
+class DeadEnd(EngineError):
+    """No token is both allowed by the required format and possible."""
+
+
 class OutOfMemory(EngineError):
     """The system, or the configured limit, has no memory for what was asked; says needed and available."""
 

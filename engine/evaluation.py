@@ -7,11 +7,14 @@ from collections.abc import Callable, Generator
 
 import numpy as np
 
+from engine.cache_entry import Kind, Reuse
 from engine.errors import NumericFault, OutOfTime
 from engine.events import Prefilled, Progress
 from engine.native import Floats, Ids, Model, Phase, Session
-from engine.prefix_cache import Kind, PrefixCache, Reuse
+from engine.prefill_speed import PrefillSpeed
+from engine.prefix_cache import PrefixCache
 from engine.prompt import Prompt
+from engine.snapshots import Snapshots
 
 RemainingMs = Callable[[], float]
 
@@ -23,45 +26,62 @@ class Evaluation:
     """One session of a model with its prefix cache.
 
     ``never`` are ids whose logits are set to -inf: rows that are not tokens.
+    ``snapshots``: stored states, for prompts whose base is not in memory.
     """
 
-    def __init__(self, model: Model, context: int, cache_bytes: int, never: Ids) -> None:
+    def __init__(
+        self, model: Model, context: int, cache_bytes: int, never: Ids, snapshots: Snapshots | None = None
+    ) -> None:
         self._model = model
         self._never = never
+        self._snapshots = snapshots
         self.session = Session(model, context)
         self.cache = PrefixCache(self.session, cache_bytes)
+        self.prefill_speed = PrefillSpeed()
 
     def prefill(self, prompt: Prompt, remaining_ms: RemainingMs) -> Generator[Progress | Prefilled, None, Floats]:
         """Evaluate what the cache does not have.  Returns the last token's logits, float32 [n_vocab].
 
-        Raises OutOfTime when ``remaining_ms`` reaches 0 before the end; what was evaluated stays usable.
+        Raises OutOfTime when ``remaining_ms`` reaches 0 before the end, or as soon as the speed measured in earlier
+        prefills says that it will; what was evaluated stays usable.
         """
-        if remaining_ms() <= 0:
+        left_ms = remaining_ms()
+        if left_ms <= 0:
             raise OutOfTime("no time is left to evaluate the prompt")
         started = time.perf_counter()
         before, evictions = self.session.counters, self.cache.evictions
-        reuse = self.cache.find(prompt.ids)
+        reuse = self._find(prompt, left_ms)
+        n_prompt = len(prompt.ids)
+        self._check_time(n_prompt - reuse.position, left_ms)
         self.cache.restore(reuse)
         most_rows = 0
-        n_prompt = len(prompt.ids)
-        while True:  # find() leaves at least one token
+        marks = {n_prompt: Kind.PROMPT} | prompt.marks
+        if reuse.logits is not None:
+            logits = reuse.logits.copy()
+        while self.cache.position < n_prompt:
             start = self.cache.position
             end = _piece_end(start, n_prompt)
             most_rows = max(most_rows, end - start)
-            logits = self._eval(prompt.ids[start:end], Phase.PREFILL, prompt.marks)
+            piece_started = time.perf_counter()
+            logits = self._eval(prompt.ids[start:end], Phase.PREFILL, marks)
+            self.prefill_speed.measured(end - start, (time.perf_counter() - piece_started) * 1e3)
             if end == n_prompt:
                 break
-            if remaining_ms() <= 0:
+            left_ms = remaining_ms()
+            if left_ms <= 0:
                 raise OutOfTime(f"time ran out after {end} of the prompt's {n_prompt} tokens")
+            self._check_time(n_prompt - end, left_ms)
             yield Progress(end, n_prompt)
         after = self.session.counters
+        prefilled = after.prefill_tokens - before.prefill_tokens
+        in_batches = after.gemm_rows > before.gemm_rows
         yield self._prefilled(
             prompt,
             reuse,
-            prefilled=after.prefill_tokens - before.prefill_tokens,
+            prefilled=prefilled,
             prefill_ms=(time.perf_counter() - started) * 1e3,
             batch_rows=most_rows,
-            gemm=after.gemm_rows > before.gemm_rows,
+            multiplication="none" if prefilled == 0 else self._model.gemm if in_batches else "per_token",
             evictions=self.cache.evictions - evictions,
         )
         return logits
@@ -69,6 +89,27 @@ class Evaluation:
     def decode(self, token: int) -> Floats:
         """Evaluate a generated token; the logits after it."""
         return self._eval(np.array([token], np.int32), Phase.DECODE, {})
+
+    def _find(self, prompt: Prompt, left_ms: float) -> Reuse:
+        """The best state in memory, or a stored one if that has more of the prompt's base."""
+        reuse = self.cache.find(prompt.ids)
+        base = max((position for position, kind in prompt.marks.items() if kind == Kind.BASE), default=0)
+        if self._snapshots is None or reuse.position >= base:
+            return reuse
+        stored = self._snapshots.find(prompt.ids[:base], reuse.position, left_ms, self.cache.make_room)
+        if stored is None:
+            return reuse
+        self.cache.adopt(stored.ids, stored.snapshot, stored.path)
+        return self.cache.find(prompt.ids)
+
+    def _check_time(self, n_tokens: int, left_ms: float) -> None:
+        """Raise OutOfTime if this many tokens cannot be evaluated in the time left."""
+        needed_ms = self.prefill_speed.needed_ms(n_tokens)
+        if needed_ms > left_ms:
+            raise OutOfTime(
+                f"{n_tokens} tokens of the prompt are not cached and need {needed_ms / 1e3:.1f} s at the "
+                f"{self.prefill_speed.tokens_per_s:.0f} tokens/s measured here; {left_ms / 1e3:.1f} s are left"
+            )
 
     def _prefilled(
         self,
@@ -78,7 +119,7 @@ class Evaluation:
         prefilled: int,
         prefill_ms: float,
         batch_rows: int,
-        gemm: bool,
+        multiplication: str,
         evictions: int,
     ) -> Prefilled:
         fell_short = reuse.position < reuse.lcp and reuse.path in ("base", "spare", "full")
@@ -90,7 +131,7 @@ class Evaluation:
             prefilled=prefilled,
             prefill_ms=prefill_ms,
             batch_rows=batch_rows,
-            kernel=f"{self._model.isa}/{self._model.gemm if gemm else 'per_token'}",
+            kernel=f"{self._model.isa}/{multiplication}",
             slot=reuse.conversation,
             slots_used=self.cache.conversations,
             snapshot_bytes=self.cache.bytes_held,
@@ -102,7 +143,7 @@ class Evaluation:
         )
 
     def _eval(self, ids: Ids, phase: Phase, marks: dict[int, Kind]) -> Floats:
-        """Evaluate tokens on the live timeline and keep the snapshots that lie on the way."""
+        """Evaluate tokens on the live timeline and keep the snapshots on the way, one at the end with logits."""
         start = self.cache.position
         wanted = [position for position in sorted(marks) if start < position <= start + len(ids)]
         try:
@@ -110,11 +151,12 @@ class Evaluation:
         except NumericFault:
             self.cache.lost()
             raise
-        self.cache.advanced(ids.tolist())
-        for position, snapshot in zip(wanted, snapshots, strict=True):
-            self.cache.keep(marks[position], snapshot)
         row: Floats = logits[0]
         row[self._never] = -np.inf
+        self.cache.advanced(ids.tolist())
+        for position, snapshot in zip(wanted, snapshots, strict=True):
+            at_end = position == self.cache.position
+            self.cache.keep(marks[position], snapshot, row.copy() if at_end else None)
         return row
 
 

@@ -41,10 +41,10 @@ class Prefilled:
     prompt_tokens: int
     lcp: int  # tokens equal to the best cached timeline
     restored_at: int  # position of the state the prefill started from: the cached tokens
-    prefilled: int  # tokens evaluated for this prompt
+    prefilled: int  # tokens evaluated for this prompt; 0 if it is the previous one again
     prefill_ms: float
     batch_rows: int  # most rows of one evaluation
-    kernel: str  # kernel set and multiplication path, "i8mm/gemm_i8"
+    kernel: str  # kernel set and multiplication path, "i8mm/gemm_i8"; "i8mm/none" if nothing was evaluated
     slot: int
     slots_used: int
     snapshot_bytes: int
@@ -106,6 +106,7 @@ class Finished:
     reasoning_tokens: int
     decode_ms: float
     stop: str | None = None  # the stop string that ended the answer
+    relaxed: tuple[str, ...] = ()  # places in schemas of which less was enforced than they ask for
 
 
 Event = Progress | Prefilled | Reasoning | Text | ToolCall | ToolArguments | TokenLogprob | Finished

@@ -6,7 +6,8 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 
-from engine.answer import AnswerParser
+from engine.answer import AnswerParser, PlainParser
+from engine.answer_form import AnswerForm
 from engine.evaluation import Evaluation, RemainingMs
 from engine.events import (
     Event,
@@ -18,12 +19,13 @@ from engine.events import (
     ToolArguments,
     ToolCall,
 )
+from engine.grammar import GrammarVocabulary
 from engine.native import Floats, top_logits
 from engine.prompt import Prompt
 from engine.request import ChatRequest
 from engine.sampling import Sampler
 from engine.splice import Answer
-from engine.tokenizer import Tokenizer
+from engine.token_logprobs import TextLogprobs
 
 _CUT_SHORT = ("max_tokens", "context", "deadline")
 
@@ -31,15 +33,25 @@ _CUT_SHORT = ("max_tokens", "context", "deadline")
 class Generation:
     """One answer to one prompt.  After the events, ``answer()`` is what the splicer may remember."""
 
-    def __init__(self, request: ChatRequest, prompt: Prompt, tokenizer: Tokenizer, room: int) -> None:
-        """``room``: tokens the context has left.  Raises InvalidPrompt for a bias on what is not a token."""
+    def __init__(self, request: ChatRequest, prompt: Prompt, vocabulary: GrammarVocabulary, room: int) -> None:
+        """``room``: tokens the context has left.
+
+        Raises InvalidPrompt for a bias on what is not a token, and for a form that cannot be enforced.
+        """
+        tokenizer = vocabulary.tokenizer
         self._request = request
         self._prompt = prompt
         self._tokenizer = tokenizer
         self._room = room
         self._limit = room if request.max_tokens is None else min(request.max_tokens, room)
         parse_tools = bool(request.tools) and request.tool_choice.mode != "none"
-        self._parser = AnswerParser(prompt.thinking, request.tools, request.stop, parse_tools)
+        self._parser = (
+            PlainParser(request.stop)
+            if prompt.plain
+            else AnswerParser(prompt.thinking, request.tools, request.stop, parse_tools)
+        )
+        self._form = AnswerForm(request, prompt.thinking, vocabulary)
+        self._logprobs = TextLogprobs()
         self._sampler = Sampler(request.sampling, tokenizer.n_real, prompt=prompt.ids.tolist(), top_logits=top_logits)
         self._generated: list[int] = []
         self._content = ""
@@ -52,7 +64,9 @@ class Generation:
         cause: StopCause | None = None
         started = time.perf_counter()
         while cause is None:
-            token = self._sampler.choose(logits)
+            token = self._form.forced()
+            if token is None:
+                token = self._sampler.choose(logits, self._form.allowed())
             if token in self._tokenizer.stop_ids:
                 cause = "eos"
                 break
@@ -60,8 +74,9 @@ class Generation:
             self._generated.append(token)
             reasoning_tokens += parser.in_reasoning
             if self._request.top_logprobs is not None and not parser.in_reasoning:
-                yield self._logprob(logits, token, self._request.top_logprobs)
+                self._logprobs.add(self._logprob(logits, token, self._request.top_logprobs))
             yield from self._noted(parser.feed(self._tokenizer.decode_bytes(token)))
+            self._form.accept(token, parser.in_reasoning)
             cause = self._stop_cause(remaining_ms)
             if cause is None:
                 logits = evaluation.decode(token)
@@ -71,7 +86,8 @@ class Generation:
         reason: FinishReason = "length" if cause in _CUT_SHORT else "stop"
         if parser.has_tool_calls and reason == "stop":
             reason = "tool_calls"
-        yield Finished(reason, cause, len(self._generated), reasoning_tokens, decode_ms, parser.stopped)
+        n_tokens, relaxed = len(self._generated), self._form.relaxed
+        yield Finished(reason, cause, n_tokens, reasoning_tokens, decode_ms, parser.stopped, relaxed)
 
     def answer(self) -> Answer | None:
         """The tokens generated and what a client saw of them; None without a tool call."""
@@ -90,7 +106,7 @@ class Generation:
             return "max_tokens" if self._request.max_tokens == self._limit else "context"
         return "deadline" if remaining_ms() <= 0 else None
 
-    def _noted(self, events: Sequence[Event]) -> Sequence[Event]:
+    def _noted(self, events: Sequence[Event]) -> Iterator[Event]:
         for event in events:
             if isinstance(event, Text):
                 self._content += event.text
@@ -98,7 +114,7 @@ class Generation:
                 self._calls.append((event.id, event.name, []))
             elif isinstance(event, ToolArguments):
                 self._calls[event.index][2].append(event.json)
-        return events
+        yield from self._logprobs.joined(events)
 
     def _logprob(self, logits: Floats, token: int, n: int) -> TokenLogprob:
         chosen, best = self._sampler.logprobs(logits, token, n)

@@ -5,6 +5,7 @@ the first p token ids are equal.  Ids are compared in full before a state is use
 
 One session is live; other states are snapshots.  Kinds, in the order in which they are given up:
 
+    prompt       the end of a conversation's latest prompt, with its logits: the same prompt again evaluates nothing
     spare        inside a long user message
     tip          after the last generated token of a conversation that is not live
     anchor       before the answer of the latest request: next turn, regenerate, another thinking mode
@@ -16,53 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum
 
 import numpy as np
 
+from engine.cache_entry import Entry, Kind, Reuse, common_prefix, starts_with
 from engine.events import PrefillPath
-from engine.native import Ids, Session, Snapshot, snapshots_bytes
+from engine.native import Floats, Ids, Session, Snapshot, snapshots_bytes
 
 _TURN_ANCHORS_KEPT = 2  # of the turn being answered and of the one before, for an edited last message
-
-
-class Kind(IntEnum):
-    """What a snapshot's position means; the lowest is evicted first."""
-
-    SPARE = 0
-    TIP = 1
-    ANCHOR = 2
-    TURN_ANCHOR = 3
-    BASE = 4
-
-
-@dataclass(eq=False, slots=True)
-class Entry:
-    """A snapshot and the token ids it is valid for: all of [0, position)."""
-
-    kind: Kind
-    ids: Ids
-    snapshot: Snapshot
-    conversation: int | None  # None: shared
-    used: int
-    origin: PrefillPath | None = None  # a store it was read from, until it is used
-
-    @property
-    def position(self) -> int:
-        return len(self.ids)
-
-
-@dataclass(frozen=True, slots=True)
-class Reuse:
-    """Where a prompt starts: the entry to load, the live session as it is, or nothing."""
-
-    path: PrefillPath
-    position: int
-    entry: Entry | None
-    conversation: int
-    lcp: int  # longest prefix shared with any timeline known
-    diverge_had: tuple[int, ...]
-    diverge_got: tuple[int, ...]
 
 
 @dataclass(slots=True)
@@ -90,20 +52,20 @@ class PrefixCache:
     # --- finding ---
 
     def find(self, ids: Ids) -> Reuse:
-        """The longest usable prefix.  At least one token is always left to evaluate: its logits are wanted."""
+        """The longest usable prefix.  It is the whole prompt only if the logits after it are known."""
         best: Entry | None = None
         for entry in self.entries:
-            longer = best is None or entry.position > best.position
-            if longer and entry.position < len(ids) and _starts_with(ids, entry.ids):
+            if (best is None or entry.position > best.position) and entry.serves(ids):
                 best = entry
         live = np.array(self._live, np.int32)
         lcp, had, got = self._divergence(ids, live)
-        if 0 < len(live) < len(ids) and _starts_with(ids, live) and (best is None or len(live) > best.position):
+        if 0 < len(live) < len(ids) and starts_with(ids, live) and (best is None or len(live) > best.position):
             return Reuse("extend", len(live), None, self._conversation, lcp, had, got)
         if best is None:
             return Reuse("full", 0, None, self._new_conversation(), lcp, had, got)
         conversation = best.conversation if best.conversation is not None else self._new_conversation()
-        return Reuse(self._path(best), best.position, best, conversation, lcp, had, got)
+        logits = best.logits if best.position == len(ids) else None
+        return Reuse(self._path(best), best.position, best, conversation, lcp, had, got, logits)
 
     def _new_conversation(self) -> int:
         self._next_conversation += 1
@@ -115,7 +77,12 @@ class PrefixCache:
         if entry.kind in (Kind.ANCHOR, Kind.TURN_ANCHOR):
             anchors = [e for e in self._of(entry.conversation) if e.kind in (Kind.ANCHOR, Kind.TURN_ANCHOR)]
             return "anchor" if entry is anchors[-1] else "turn_anchor"
-        names: dict[Kind, PrefillPath] = {Kind.BASE: "base", Kind.TIP: "extend", Kind.SPARE: "spare"}
+        names: dict[Kind, PrefillPath] = {
+            Kind.BASE: "base",
+            Kind.TIP: "extend",
+            Kind.SPARE: "spare",
+            Kind.PROMPT: "anchor",  # a regenerated answer, as from the anchor a few tokens before
+        }
         return names[entry.kind]
 
     def _of(self, conversation: int | None) -> list[Entry]:
@@ -153,8 +120,8 @@ class PrefixCache:
     def _keep_tip(self) -> None:
         ids = np.array(self._live, np.int32)
         self._drop(e for e in self._of(self._conversation) if e.kind == Kind.TIP)
-        if not any(len(e.ids) == len(ids) and _starts_with(ids, e.ids) for e in self.entries):
-            self._add(Kind.TIP, ids, self.session.save(), self._conversation)
+        if not any(len(e.ids) == len(ids) and starts_with(ids, e.ids) for e in self.entries):
+            self._add(Entry(Kind.TIP, ids, self.session.save(), self._conversation, self._clock))
 
     def advanced(self, ids: Iterable[int]) -> None:
         """The session has evaluated these tokens after the ones before."""
@@ -172,7 +139,7 @@ class PrefixCache:
 
     # --- keeping ---
 
-    def keep(self, kind: Kind, snapshot: Snapshot) -> None:
+    def keep(self, kind: Kind, snapshot: Snapshot, logits: Floats | None = None) -> None:
         """Keep a snapshot taken on the live timeline; older ones that it replaces go."""
         ids = np.array(self._live[: snapshot.position], np.int32)
         owner = None if kind == Kind.BASE else self._conversation
@@ -180,14 +147,23 @@ class PrefixCache:
         own = self._of(self._conversation)
         if kind in (Kind.ANCHOR, Kind.TURN_ANCHOR):
             self._drop(e for e in own if e.kind in (Kind.ANCHOR, Kind.SPARE))
+        if kind == Kind.PROMPT:
+            self._drop(e for e in own if e.kind == kind)
         if kind == Kind.TURN_ANCHOR:
             turns = [e for e in own if e.kind == kind]  # oldest first, as made
             self._drop(turns[: max(0, len(turns) + 1 - _TURN_ANCHORS_KEPT)])
-        self._add(kind, ids, snapshot, owner)
+        self._add(Entry(kind, ids, snapshot, owner, self._clock, logits=logits))
 
     def adopt(self, ids: Ids, snapshot: Snapshot, origin: PrefillPath) -> None:
         """A base snapshot read from a store."""
-        self._add(Kind.BASE, ids, snapshot, None, origin)
+        self._add(Entry(Kind.BASE, ids, snapshot, None, self._clock, origin))
+
+    def make_room(self, n_bytes: int) -> bool:
+        """Bring memory so far under the budget that this much fits; False if it never will."""
+        if n_bytes > self.budget_bytes:
+            return False
+        self._evict_down_to(self.budget_bytes - n_bytes)
+        return True
 
     def has(self, ids: Ids) -> bool:
         """Whether a state for exactly these ids is kept."""
@@ -199,16 +175,12 @@ class PrefixCache:
         known = {entry.conversation for entry in self.entries} | {self._conversation}
         self._timelines = {number: line for number, line in self._timelines.items() if number in known}
 
-    def _add(
-        self,
-        kind: Kind,
-        ids: Ids,
-        snapshot: Snapshot,
-        conversation: int | None,
-        origin: PrefillPath | None = None,
-    ) -> None:
-        self.entries.append(Entry(kind, ids, snapshot, conversation, self._clock, origin))
-        while self.entries and self.bytes_held > self.budget_bytes:
+    def _add(self, entry: Entry) -> None:
+        self.entries.append(entry)
+        self._evict_down_to(self.budget_bytes)
+
+    def _evict_down_to(self, n_bytes: int) -> None:
+        while self.entries and self.bytes_held > n_bytes:
             self._drop([min(self.entries, key=self._worth)])
             self.evictions += 1
 
@@ -223,24 +195,14 @@ class PrefixCache:
     @property
     def bytes_held(self) -> int:
         """Memory of all snapshots, shared pages once; the live session's own state is apart."""
-        return snapshots_bytes([entry.snapshot for entry in self.entries])
+        logits = sum(entry.logits.nbytes for entry in self.entries if entry.logits is not None)
+        return snapshots_bytes([entry.snapshot for entry in self.entries]) + logits
 
     @property
     def conversations(self) -> int:
         """Conversations with a state kept, the live one included."""
         owners = {entry.conversation for entry in self.entries if entry.conversation is not None}
         return len(owners | ({self._conversation} if self._live else set()))
-
-
-def common_prefix(a: Ids, b: Ids) -> int:
-    """How many ids from the start are equal."""
-    n = min(len(a), len(b))
-    different = np.flatnonzero(a[:n] != b[:n])
-    return int(different[0]) if len(different) else n
-
-
-def _starts_with(ids: Ids, prefix: Ids) -> bool:
-    return np.array_equal(ids[: len(prefix)], prefix)
 
 
 def spare_positions(start: int, end: int, every: int) -> Sequence[int]:

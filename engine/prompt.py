@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from engine.cache_entry import Kind
 from engine.chat_template import ChatTemplate, Rendered
-from engine.errors import ContextFull
+from engine.errors import ContextFull, InvalidPrompt
 from engine.messages import normalize_messages
 from engine.native import Ids
-from engine.prefix_cache import Kind, spare_positions
+from engine.prefix_cache import spare_positions
 from engine.request import ChatRequest
 from engine.splice import Splicer
 
@@ -23,6 +25,7 @@ class Prompt:
 
     ``anchor``: where the answer's turn begins, before any think block; None if the template has no such place.
     ``thinking``: the answer begins inside a think block.
+    ``plain``: no template was used; the answer is text, whatever it looks like.
     """
 
     ids: Ids
@@ -30,6 +33,7 @@ class Prompt:
     anchor: int | None = None
     spliced: int = 0
     thinking: bool = False
+    plain: bool = False
 
 
 class Prompter:
@@ -42,18 +46,35 @@ class Prompter:
 
     def prompt(self, request: ChatRequest) -> Prompt:
         """Raises InvalidPrompt, or ContextFull when no room is left for an answer."""
-        rendered = self._template.encode_chat(
-            request.messages, request.tools, request.thinking, **request.template_kwargs
-        )
+        rendered = self.render(request)
         ids, spliced = rendered.ids, 0
         if self._splicer is not None and request.splice:
             ids, spliced = self._splicer.splice(rendered.ids, normalize_messages(request.messages))
-        if len(ids) >= self._context:
-            raise ContextFull(len(ids), self._context)
+        self._check_room(ids)
         anchor = None if rendered.anchor is None else rendered.anchor + len(ids) - len(rendered.ids)
         after_tool = bool(request.messages) and request.messages[-1].get("role") == "tool"
         marks = _marks(rendered, anchor, Kind.ANCHOR if after_tool else Kind.TURN_ANCHOR)
         return Prompt(np.array(ids, np.int32), marks, anchor, spliced, rendered.thinking)
+
+    def render(self, request: ChatRequest) -> Rendered:
+        """The conversation as the template writes it.  Raises InvalidPrompt."""
+        return self._template.encode_chat(
+            request.messages, request.tools, request.thinking, request.continue_final, **request.template_kwargs
+        )
+
+    def plain(self, ids: Sequence[int]) -> Prompt:
+        """A prompt of these tokens and nothing else.  Raises InvalidPrompt or ContextFull."""
+        if not ids:
+            raise InvalidPrompt("the prompt has no tokens", "prompt")
+        self._check_room(ids)
+        marks = dict.fromkeys(spare_positions(0, len(ids), _SPARE_EVERY), Kind.SPARE)
+        if len(ids) > 1:
+            marks[len(ids) - 1] = Kind.ANCHOR  # where the same prompt can start again
+        return Prompt(np.array(ids, np.int32), marks, plain=True)
+
+    def _check_room(self, ids: Sequence[int]) -> None:
+        if len(ids) >= self._context:
+            raise ContextFull(len(ids), self._context)
 
 
 def _marks(rendered: Rendered, anchor: int | None, anchor_kind: Kind) -> dict[int, Kind]:

@@ -31,6 +31,14 @@ class ToolChoice:
 
 
 @dataclass(frozen=True, slots=True)
+class ResponseFormat:
+    """The answer is JSON for a schema.  ``strict``: refused unless all of the schema can be enforced."""
+
+    schema: Mapping[str, Any]
+    strict: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ChatRequest:
     """One conversation to answer.
 
@@ -44,10 +52,13 @@ class ChatRequest:
     tools: tuple[dict[str, Any], ...] = ()
     tool_choice: ToolChoice = ToolChoice()
     parallel_tool_calls: bool = True
+    response_format: ResponseFormat | None = None  # None: text
     thinking: bool | None = None
+    thinking_budget: int | None = None  # tokens, after which the think block is closed; None: no limit
     template_kwargs: Mapping[str, Any] = field(default_factory=dict)
     sampling: Sampling = Sampling()
     max_tokens: int | None = None  # None: what context and deadline leave
     stop: tuple[str, ...] = ()
     top_logprobs: int | None = None  # None: no logprobs
     splice: bool = True
+    continue_final: bool = False  # the last message is the beginning of the answer

@@ -1,6 +1,7 @@
 """Choose the next token from a row of logits.
 
-Order: logit_bias, penalties, temperature, top_k, top_p, min_p.  No step sorts the vocabulary.
+Order: what the form allows, logit_bias, penalties, temperature, top_k, top_p, min_p.  No step sorts the
+vocabulary.
 Presence and frequency penalties count generated tokens; the repetition penalty also covers the prompt's end.
 """
 
@@ -12,10 +13,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from engine.errors import InvalidPrompt, NumericFault
+from engine.errors import DeadEnd, InvalidPrompt, NumericFault
 from engine.request import Sampling
 
 Floats = npt.NDArray[np.float32]
+Allowed = npt.NDArray[np.bool_]
 TopLogits = Callable[[Floats, int], tuple[npt.NDArray[np.int32], Floats]]
 
 REPETITION_PROMPT_TOKENS = 64
@@ -67,9 +69,9 @@ class Sampler:
         self._adjusted = np.empty(sampleable, np.float32)
         self._weights = np.empty(sampleable, np.float32)
 
-    def choose(self, logits: Floats) -> int:
-        """The next token's id.  ``logits`` is left as it is."""
-        values = self._adjust(_checked(logits[: self._sampleable]))
+    def choose(self, logits: Floats, allowed: Allowed | None = None) -> int:
+        """The next token's id, one of those ``allowed``.  ``logits`` is left as it is."""
+        values = self._adjust(_checked(logits[: self._sampleable]), allowed)
         if self._greedy:
             return int(values.argmax())
         if 0 < self._sampling.top_k < values.size:
@@ -89,17 +91,23 @@ class Sampler:
         top = [(int(i), float(value) - log_total) for i, value in zip(ids, best, strict=True)]
         return float(values[token_id]) - log_total, top
 
-    def _adjust(self, logits: Floats) -> Floats:
-        """The logits with bias and penalties."""
-        if not (self._sampling.logit_bias or (self._penalizes and self._counts)):
+    def _adjust(self, logits: Floats, allowed: Allowed | None) -> Floats:
+        """The logits with bias and penalties, -inf for what is not allowed."""
+        if allowed is None and not (self._sampling.logit_bias or (self._penalizes and self._counts)):
             return logits
         values = self._adjusted
-        np.copyto(values, logits)
+        if allowed is None:
+            np.copyto(values, logits)
+        else:
+            values.fill(-np.inf)
+            np.copyto(values, logits, where=allowed[: self._sampleable])
         self._apply_bias(values)
         if self._penalizes:
             self._apply_penalties(values)
         if values.max() == -np.inf:
-            raise NumericFault("logit_bias forbids every token the model could give")
+            if allowed is None:
+                raise NumericFault("logit_bias forbids every token the model could give")
+            raise DeadEnd("the model and logit_bias leave no token that the required format allows here")
         return values
 
     def _apply_bias(self, values: Floats) -> None:

@@ -11,6 +11,7 @@ import gc
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,6 +103,21 @@ class Tokenizer:
         token = self._bpe.id_to_token(id_) if 0 <= id_ < self.n_vocab else None
         return b"" if token is None else b"".join(_BYTE_OF.get(char) or char.encode() for char in token)
 
+    def every_token(self) -> list[bytes]:
+        """The bytes of every row, special tokens spelled out; padding and rows past the vocabulary have none."""
+        names = map(self._bpe.id_to_token, range(self.n_vocab))
+        tokens = ["" if name is None else name.translate(_LATIN1_OF) for name in names]
+        rows = [token.encode("latin-1") for token in tokens]
+        for text, id_ in self.specials.items():
+            rows[id_] = text.encode()
+        return rows
+
+    @cached_property
+    def byte_ids(self) -> list[int]:
+        """The tokens of the 256 single bytes."""
+        chars = sorted(_BYTE_OF, key=lambda char: _BYTE_OF[char])
+        return [id_ for char in chars if (id_ := self._bpe.token_to_id(char)) is not None]  # a file without is refused
+
     def token_to_id(self, text: str) -> int | None:
         """The id of a special token, or of a normal token spelled in the byte alphabet."""
         id_: int | None = self.specials.get(text)
@@ -128,7 +144,15 @@ def _byte_alphabet() -> dict[str, bytes]:
     }
 
 
+class _Latin1(dict[int, str]):
+    """Characters of token strings as the Latin-1 characters of the bytes they stand for."""
+
+    def __missing__(self, char: int) -> str:
+        return chr(char).encode().decode("latin-1")
+
+
 _BYTE_OF = _byte_alphabet()
+_LATIN1_OF = _Latin1({ord(char): byte.decode("latin-1") for char, byte in _BYTE_OF.items()})
 
 
 @contextmanager

@@ -19,4 +19,4 @@ def init() -> None:
 
 
 if __name__ == "__main__":
-    serve(init, "handler.app.handler")
+    serve(init, "handler.app.handler", app.idle)

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
-import threading
-from collections.abc import Callable, Generator, Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass
-from itertools import chain
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from engine.errors import Busy, OutOfTime
-from engine.events import Event, Finished, Prefilled
-from handler import stream
-from handler.auth import check_key
+from handler.answering import Answering, Call
+from handler.auth import Keys
 from handler.body import json_object
 from handler.deadline import Context, deadline
-from handler.errors import MethodNotAllowed, Problem, UnknownPath, problem
+from handler.errors import MethodNotAllowed, UnknownPath
 from handler.event import (
     HttpRequest,
     Reply,
@@ -28,34 +23,30 @@ from handler.event import (
     json_reply,
     lambda_result,
 )
+from handler.inspection import prompt_of, tokens_of
 from handler.loader import Engine, Loader
-from handler.log import set_up
+from handler.log import frames, log, set_up
+from handler.model_store import local_model
 from handler.models import ServedModel
-from handler.record import Record
-from handler.request import ChatCompletion, read_request, unknown_fields
-from handler.response import Head, completion
+from handler.record import Record, reported
 from handler.settings import Settings, read_settings
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One invocation: what limits it, and where what happens in it is noted."""
-
-    record: Record
-    remaining_ms: Callable[[], float]
-    streams: bool
-
-
 class App:
-    """Answers one event at a time; a second caller waits for its turn."""
+    """Answers events: the routes and what every one of them has in common."""
 
     def __init__(self, settings: Settings, load: Callable[[], Engine]) -> None:
         self.loader = Loader(load)
         self._settings = settings
-        self._turn = threading.Lock()
+        self._answering = Answering(settings, self.loader)
+        self.keys = Keys(settings)
         self._cold = True
+        self._remaining_ms: Callable[[], float] = lambda: 0.0  # of the last invocation
         self._routes: dict[str, tuple[str, Callable[[HttpRequest, Call], Reply]]] = {
-            "/chat/completions": ("POST", self._chat),
+            "/chat/completions": ("POST", self._answering.chat),
+            "/completions": ("POST", self._answering.complete),
+            "/tokenize": ("POST", self._tokenize),
+            "/apply-template": ("POST", self._apply_template),
             "/models": ("GET", self._models),
             "/health": ("GET", self._health),
         }
@@ -71,6 +62,17 @@ class App:
             return reply
         return lambda_result(event, reply) if is_http(event) else json.loads(reply.body)
 
+    def idle(self) -> None:
+        """What the engine does between an answer and the next event, within the time the settings and Lambda give."""
+        settings = self._settings
+        within_ms = min(settings.snapshot_write_ms, self._remaining_ms() - settings.deadline_margin_ms)
+        if within_ms <= 0 or self.loader.state != "ready":
+            return
+        try:
+            self.loader.engine(0).idle(within_ms)
+        except Exception as failure:  # noqa: BLE001  nobody waits for this, and it would end the environment
+            log("idle_failed", level=logging.ERROR, error=type(failure).__name__, frames=frames(failure.__traceback__))
+
     def _reply(self, event: Any, context: Context, streams: bool) -> Reply:
         """The answer, whatever happens."""
         namespace = self._settings.metrics if context.function_name else "off"
@@ -82,14 +84,16 @@ class App:
             context.function_name,
         )
         self._cold = False
+        self._remaining_ms = context.get_remaining_time_in_millis
         try:
             request = http_request(event) if is_http(event) else direct_request(event)
             record.retry_count = request.headers.get("x-stainless-retry-count")
-            patience = None if streams else request.headers.get("x-stainless-read-timeout")
-            call = Call(record, deadline(context, self._settings.deadline_margin_ms, patience), streams)
-            reply = self._route(request, call) if is_http(event) else self._chat(request, call)
+            margin_ms = self._settings.deadline_margin_ms
+            patience = request.headers.get("x-stainless-read-timeout")
+            call = Call(record, deadline(context, margin_ms, patience), deadline(context, margin_ms, None), streams)
+            reply = self._route(request, call) if is_http(event) else self._answering.chat(request, call)
         except Exception as failure:  # noqa: BLE001  an exception that escapes costs the whole environment
-            reply = error_reply(_reported(failure, record))
+            reply = error_reply(reported(failure, record))
         reply.headers["x-request-id"] = context.aws_request_id
         return reply
 
@@ -99,13 +103,14 @@ class App:
         if name not in self._routes:
             raise UnknownPath(
                 f"Nothing is served at {request.path[:100]}; there are POST /v1/chat/completions, "
-                "GET /v1/models, GET /v1/models/{model} and GET /health."
+                "POST /v1/completions, POST /tokenize, POST /apply-template, GET /v1/models, GET /v1/models/{model} "
+                "and GET /health."
             )
         method, answer = self._routes[name]
         if request.method == "OPTIONS":  # the function URL answers CORS preflights before they come here
             return Reply(204, {"allow": f"{method}, OPTIONS"})
         if name != "/health":
-            check_key(request.headers, self._settings.keys)
+            self.keys.check(request.headers)
         if request.method != method:
             raise MethodNotAllowed(f"{request.method[:20]} is not served here; use {method}.", method)
         return answer(request, call)
@@ -122,68 +127,11 @@ class App:
         model.check(asked)
         return json_reply(200, model.card())
 
-    def _chat(self, request: HttpRequest, call: Call) -> Reply:
-        body = json_object(request.body)
-        chat = read_request(body)
-        call.record.unknown_fields = unknown_fields(body)
-        with ExitStack() as turn:
-            head, events = self._begin(chat, call, turn)
-            if not chat.stream:
-                return json_reply(200, completion(events, head))
-            usage = bool(chat.stream_options and chat.stream_options.include_usage)
-            if not call.streams:
-                text = b"".join(stream.sse(stream.merged(events), head, include_usage=usage)).decode()
-                return Reply(200, dict(stream.HEADERS), text)
-            first = next(events)  # refusals come instead of it, while the status is still open
-            beating = stream.with_silences(events, stream.HEARTBEAT_S)
-            turn.callback(beating.close)
-            chunks = _ended_well(stream.sse(chain([first], beating), head, include_usage=usage), call.record)
-            return Reply(200, dict(stream.HEADERS), chunks=chunks, close=turn.pop_all().close)
+    def _tokenize(self, request: HttpRequest, call: Call) -> Reply:
+        return json_reply(200, tokens_of(json_object(request.body), self.loader.engine(call.remaining_ms())))
 
-    def _begin(self, chat: ChatCompletion, call: Call, turn: ExitStack) -> tuple[Head, Generator[Event, None, None]]:
-        """The engine's events for this request, and the engine held until `turn` is closed."""
-        asked = chat.for_engine(splice=self._settings.splice)
-        if call.remaining_ms() <= 0:
-            raise OutOfTime("No time is left to answer in; the function's timeout is too short.")
-        engine = self.loader.engine(call.remaining_ms())
-        call.record.init_ms = self.loader.init_ms
-        model = ServedModel(engine, self._settings.names)
-        model.check(chat.model)
-        if not self._turn.acquire(timeout=max(call.remaining_ms(), 0) / 1000):
-            raise Busy("Another request is being answered; try again when it is done.")
-        turn.callback(self._turn.release)
-        events = _noted(engine.chat(asked, call.remaining_ms), call.record)
-        turn.callback(events.close)
-        return Head(model.name, engine.fingerprint), events
-
-
-def _noted(events: Iterator[Event], record: Record) -> Generator[Event, None, None]:
-    """The events, logged on their way past where there is something to log."""
-    for event in _closing(events):
-        if isinstance(event, Prefilled):
-            record.prefilled(event)
-        elif isinstance(event, Finished):
-            record.finished(event)
-        yield event
-
-
-def _closing(events: Iterator[Event]) -> Generator[Event, None, None]:
-    yield from events  # which closes them when this is closed
-
-
-def _ended_well(chunks: Iterator[bytes], record: Record) -> Iterator[bytes]:
-    """The chunks; after a failure an error event, because the status is out, and the failure again."""
-    try:
-        yield from chunks
-    except Exception as failure:
-        yield stream.sse_error(_reported(failure, record))
-        raise
-
-
-def _reported(failure: Exception, record: Record) -> Problem:
-    trouble = problem(failure)
-    record.failed(trouble, failure)
-    return trouble
+    def _apply_template(self, request: HttpRequest, call: Call) -> Reply:
+        return json_reply(200, prompt_of(json_object(request.body), self.loader.engine(call.remaining_ms())))
 
 
 _app: App | None = None
@@ -197,7 +145,12 @@ def init() -> App:
         set_up(settings.log)
         _app = App(settings, lambda: load_engine(settings))
         _app.loader.start()
+        _app.keys.warm_up()
     return _app
+
+
+def idle() -> None:
+    init().idle()
 
 
 def handler(event: Any, context: Context) -> Any:
@@ -205,14 +158,28 @@ def handler(event: Any, context: Context) -> Any:
 
 
 def load_engine(settings: Settings) -> Engine:
-    from engine.engine import Engine as LoadedEngine  # imports the native extension: not before it is needed
+    # These import the native extension: not before it is needed.
+    from engine.engine import Engine as LoadedEngine
+    from engine.snapshots import SnapshotPlaces
 
     return LoadedEngine.load(
-        settings.model,
+        local_model(settings.model, settings.model_sha256),
         context=settings.context,
         threads=settings.threads,
         isa=settings.isa,
         memory_bytes=None if settings.memory_mb is None else settings.memory_mb << 20,
         cache_bytes=None if settings.cache_mb is None else settings.cache_mb << 20,
         splice=settings.splice,
+        places=SnapshotPlaces(
+            baked=settings.snapshot_baked,
+            directory=settings.snapshot_folder,
+            max_bytes=settings.snapshot_max_mb << 20,
+            s3=settings.snapshot_s3,
+        ),
+        note=_note,
     )
+
+
+def _note(event: str, facts: Mapping[str, object]) -> None:
+    """A line about a stored snapshot; a warning if something is the matter with it."""
+    log(event, level=logging.WARNING if "reason" in facts else logging.INFO, **facts)

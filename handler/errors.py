@@ -9,6 +9,7 @@ from typing import Any
 from engine.errors import (
     Busy,
     ContextFull,
+    DeadEnd,
     EngineError,
     InvalidPrompt,
     ModelFileError,
@@ -60,6 +61,14 @@ class UnsupportedEncoding(RequestError):
     """The request body is compressed."""
 
 
+class KeysUnavailable(RequestError):
+    """The API keys could not be read from where they are kept."""
+
+
+class ModelNotFetched(EngineError):
+    """The model's file cannot be brought to this machine: says from where, and why."""
+
+
 class ModelLoading(RequestError):
     """The model is not loaded yet, and the caller's time is up."""
 
@@ -96,12 +105,15 @@ _TABLE: dict[type[Exception], tuple[int, str, str, Mapping[str, str]]] = {
     MethodNotAllowed: (405, "invalid_request_error", "method_not_allowed", {}),
     BodyTooLarge: (413, "invalid_request_error", "request_too_large", {}),
     UnsupportedEncoding: (415, "invalid_request_error", "unsupported_media_type", {}),
+    DeadEnd: (400, "invalid_request_error", "unsatisfiable_format", {}),
     NumericFault: (500, "server_error", "numeric_fault", {}),
     OutOfMemory: (500, "server_error", "out_of_memory", _NO_RETRY),
     AnswerTooLarge: (500, "server_error", "response_too_large", _NO_RETRY),
     ModelFileError: (500, "server_error", "model_unavailable", _NO_RETRY),
     UnsupportedCpu: (500, "server_error", "model_unavailable", _NO_RETRY),
+    ModelNotFetched: (503, "server_error", "model_unavailable", {"retry-after": "3"}),
     ModelLoading: (503, "server_error", "model_loading", {"retry-after": "3"}),
+    KeysUnavailable: (503, "server_error", "keys_unavailable", {"retry-after": "3"}),
     Busy: (503, "server_error", "busy", _RETRY_SOON),
     OutOfTime: (504, "server_error", "deadline_exceeded", _NO_RETRY),
 }

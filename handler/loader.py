@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from engine.errors import EngineError
 from engine.events import Event
@@ -15,6 +15,9 @@ from engine.request import ChatRequest
 from handler import STARTED_S
 from handler.errors import ModelLoading
 from handler.log import frames, log
+
+if TYPE_CHECKING:
+    from engine.chat_template import Rendered
 
 
 class Engine(Protocol):
@@ -36,6 +39,18 @@ class Engine(Protocol):
     def load_ms(self) -> float: ...
 
     def chat(self, request: ChatRequest, remaining_ms: Callable[[], float]) -> Iterator[Event]: ...
+
+    def complete(
+        self, prompt: str | Sequence[int], request: ChatRequest, remaining_ms: Callable[[], float]
+    ) -> Iterator[Event]: ...
+
+    def idle(self, within_ms: float) -> None: ...
+
+    def tokenize(self, text: str, *, specials: bool = True) -> list[int]: ...
+
+    def token_bytes(self, token: int) -> bytes: ...
+
+    def render(self, request: ChatRequest) -> Rendered: ...
 
 
 class Loader:

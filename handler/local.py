@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import sys
+import threading
 import time
 import uuid
 from dataclasses import dataclass, field
@@ -53,21 +54,29 @@ class _Front(BaseHTTPRequestHandler):
     server: LocalServer
 
     def _serve(self) -> None:
+        context = LocalContext()
         length = self.headers.get("content-length", "0")
         if not length.isdecimal() or int(length) > MAX_BODY_BYTES:
             self.close_connection = True  # the body stays unread
-            self._send(error_reply(problem(BodyTooLarge(f"The body is over {MAX_BODY_BYTES} bytes."))))
+            refusal = error_reply(problem(BodyTooLarge(f"The body is over {MAX_BODY_BYTES} bytes.")))
+            refusal.headers["x-request-id"] = context.aws_request_id
+            self._send(refusal)
             return
         body = self.rfile.read(int(length))
-        reply = self.server.app.handle(url_event(self.command, self.path, dict(self.headers), body), LocalContext())
+        reply = self.server.app.handle(url_event(self.command, self.path, dict(self.headers), body), context)
         try:
             self._send(reply)
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True  # the client has gone; the reply's close ends the work
         finally:
             reply.close()
+        threading.Thread(target=self.server.app.idle, daemon=True).start()  # the next request need not wait for it
 
-    do_GET = do_POST = do_OPTIONS = do_PUT = do_DELETE = do_PATCH = _serve  # noqa: N815  names http.server calls
+    def __getattr__(self, name: str) -> Any:
+        """http.server calls do_GET, do_POST and so on; which methods there are is the handler's business."""
+        if name.startswith("do_"):
+            return self._serve
+        raise AttributeError(name)
 
     def _send(self, reply: Reply) -> None:
         self.send_response(reply.status)
@@ -77,7 +86,8 @@ class _Front(BaseHTTPRequestHandler):
             body = reply.body.encode()
             self.send_header("content-length", str(len(body)))
             self.end_headers()
-            self.wfile.write(body)
+            if self.command != "HEAD":
+                self.wfile.write(body)
             return
         self.send_header("transfer-encoding", "chunked")
         self.end_headers()
@@ -117,7 +127,7 @@ def main(argv: list[str]) -> int:
     except (SettingsError, EngineError, OSError) as failure:
         _say(f"qwarm: {failure}")
         return 1
-    _say(_greeting(engine, f"http://{options.host}:{server.server_port}/v1", bool(settings.keys)))
+    _say(_greeting(engine, f"http://{options.host}:{server.server_port}/v1", settings.auth == "key"))
     try:
         server.serve_forever()
     except KeyboardInterrupt:

@@ -8,9 +8,11 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from engine.events import Finished, Prefilled
-from handler.errors import Problem
+from handler.errors import Problem, problem
 from handler.log import frames, log, log_metrics
 from handler.response import per_second
+
+_MAX_PLACES = 20  # of a schema
 
 
 @dataclass(slots=True)
@@ -48,6 +50,7 @@ class Record:
             "decode_tok_s": per_second(event.completion_tokens, event.decode_ms),
             "finish_reason": event.reason,
             "stop": event.cause,
+            "relaxed": list(event.relaxed[:_MAX_PLACES]) or None,
         }
         common = self._common()
         log("completion", **facts, **common, retry_count=_count(self.retry_count))
@@ -77,6 +80,13 @@ class Record:
             "init_ms": self.init_ms if self.cold_start else None,
             "remaining_ms": int(self.remaining_ms()),
         }
+
+
+def reported(failure: Exception, record: Record) -> Problem:
+    """What to tell the caller about a failure, once it is logged."""
+    trouble = problem(failure)
+    record.failed(trouble, failure)
+    return trouble
 
 
 def _count(text: str | None) -> int:

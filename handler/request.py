@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Any, Literal
 
-from pydantic import BeforeValidator, Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator
 from pydantic_core import PydanticCustomError
 
-from engine.request import ChatRequest, Sampling
+from engine.request import ChatRequest
 from handler.errors import BadRequest
 from handler.invalid import bad_request
-from handler.messages import Body, Message, Tool
-from handler.structure import check_format, tool_choice
-
-T = TypeVar("T")
+from handler.messages import Message, Tool
+from handler.options import Options
+from handler.structure import response_format, tool_choice
 
 MAX_MESSAGES = 4096
 MAX_TOOLS = 128
@@ -22,74 +21,31 @@ _IGNORED = {  # known, and without effect on a function that serves one caller a
     "service_tier", "store", "user", "verbosity",
 }  # fmt: skip
 _TEMPLATE_OWN = {"messages", "tools", "add_generation_prompt", "documents", "chat_template", "tokenize"}
-_NO_THINKING = {"none", "minimal"}  # Qwen3.5 has no levels: every other effort is thinking
+_NO_THINKING = {"none", "minimal"}
+_BUDGETS = {"low": 512, "medium": 2048, "high": 8192}  # tokens of thinking: Qwen3.5 itself has no levels of effort
 
 
-def _as_list(stop: Any) -> Any:
-    return [stop] if isinstance(stop, str) else stop
-
-
-class StreamOptions(Body):
-    include_usage: bool | None = None
-
-
-class ChatCompletion(Body):
-    """The part of a chat-completions request that this function honors.
-
-    Qwen's recommended sampling is the default; penalties are off unless asked for.
-    """
+class ChatCompletion(Options):
+    """The part of a chat-completions request that this function honors."""
 
     messages: list[Message] = Field(min_length=1, max_length=MAX_MESSAGES)
-    model: str | None = Field(default=None, max_length=256)
     tools: list[Tool] | None = Field(default=None, max_length=MAX_TOOLS)
     tool_choice: Any = None
     parallel_tool_calls: bool | None = None
-    stream: bool | None = None
-    stream_options: StreamOptions | None = None
-    max_tokens: int | None = Field(default=None, ge=1)
     max_completion_tokens: int | None = Field(default=None, ge=1)
-    n: int | None = None
-    temperature: float | None = Field(default=None, ge=0, le=2)
-    top_p: float | None = Field(default=None, ge=0, le=1)
-    top_k: int | None = Field(default=None, ge=-1)
-    min_p: float | None = Field(default=None, ge=0, le=1)
-    presence_penalty: float | None = Field(default=None, ge=-2, le=2)
-    frequency_penalty: float | None = Field(default=None, ge=-2, le=2)
-    repetition_penalty: float | None = Field(default=None, gt=0, le=10)
-    logit_bias: dict[str, Annotated[float, Field(ge=-100, le=100)]] | None = None
-    seed: int | None = Field(default=None, ge=-(2**63), lt=2**63)
-    stop: Annotated[list[Annotated[str, Field(min_length=1, max_length=256)]] | None, BeforeValidator(_as_list)] = (
-        Field(default=None, max_length=16)
-    )
     logprobs: bool | None = None
     top_logprobs: int | None = Field(default=None, ge=0, le=20)
     response_format: Any = None
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
     enable_thinking: bool | None = None
+    thinking_budget: int | None = Field(default=None, ge=-1)
+    reasoning_budget_tokens: int | None = Field(default=None, ge=-1)  # the same under llama-server's name
     chat_template_kwargs: dict[str, Any] | None = None
     modalities: list[str] | None = None
     continue_final_message: bool | None = None
+    add_generation_prompt: bool | None = None
     functions: Any = None
     function_call: Any = None
-
-    @field_validator("n")
-    @classmethod
-    def _one_choice(cls, n: int | None) -> int | None:
-        if n not in (None, 1):
-            raise PydanticCustomError(
-                "unsupported_value", "should be 1, not {n}: this function gives one choice", {"n": n}
-            )
-        return n
-
-    @field_validator("logit_bias")
-    @classmethod
-    def _token_ids(cls, bias: dict[str, float] | None) -> dict[str, float] | None:
-        for key in bias or {}:
-            if not (key.isascii() and key.isdigit() and len(key) < 10):
-                raise PydanticCustomError(
-                    "invalid_value", "should have token ids as keys, not '{key}'", {"key": key[:40]}
-                )
-        return bias
 
     @field_validator("modalities")
     @classmethod
@@ -97,13 +53,6 @@ class ChatCompletion(Body):
         if modalities is not None and modalities != ["text"]:
             raise PydanticCustomError("unsupported_value", "should be ['text']: this model writes text only")
         return modalities
-
-    @field_validator("continue_final_message")
-    @classmethod
-    def _new_message(cls, given: bool | None) -> bool | None:
-        if given:
-            raise PydanticCustomError("unsupported_value", "should be false: an answer is always a new message")
-        return given
 
     @field_validator("functions", "function_call")
     @classmethod
@@ -121,8 +70,17 @@ class ChatCompletion(Body):
         return given
 
     def for_engine(self, *, splice: bool) -> ChatRequest:
-        """The engine's version of this request; BadRequest for what it does not do yet."""
-        check_format(self.response_format)
+        """The engine's version of this request; BadRequest for what cannot be kept together."""
+        choice = tool_choice(self.tool_choice, [tool.function.name for tool in self.tools or ()])
+        form = response_format(self.response_format)
+        several = choice.mode != "named" if self.parallel_tool_calls is None else self.parallel_tool_calls
+        continues = self._continues()
+        if continues and (form is not None or choice.mode in ("required", "named")):
+            raise BadRequest(
+                "'continue_final_message' cannot be combined with a 'response_format' or 'tool_choice' that "
+                "binds the answer from its beginning.",
+                "continue_final_message",
+            )
         kwargs = dict(self.chat_template_kwargs or {})
         thinking = kwargs.pop("enable_thinking", None)
         if thinking is not None and not isinstance(thinking, bool):
@@ -133,36 +91,58 @@ class ChatCompletion(Body):
         return ChatRequest(
             messages=tuple(message.for_template() for message in self.messages),
             tools=tuple(tool.for_template() for tool in self.tools or ()),
-            tool_choice=tool_choice(self.tool_choice, [tool.function.name for tool in self.tools or ()]),
-            parallel_tool_calls=self.parallel_tool_calls is not False,
+            tool_choice=choice,
+            parallel_tool_calls=several,
+            response_format=form,
             thinking=self._thinking() if thinking is None else thinking,
+            thinking_budget=self._thinking_budget(),
             template_kwargs=kwargs,
-            sampling=self._sampling(),
+            sampling=self.sampling(),
             max_tokens=min((n for n in (self.max_tokens, self.max_completion_tokens) if n is not None), default=None),
             stop=tuple(self.stop or ()),
             top_logprobs=self._top_logprobs(),
             splice=splice,
+            continue_final=continues,
         )
 
-    def _sampling(self) -> Sampling:
-        bias = {int(token): value for token, value in (self.logit_bias or {}).items()}
-        top_k = _given(self.top_k, 20)
-        return Sampling(
-            temperature=_given(self.temperature, 0.7),
-            top_k=max(top_k, 0),  # -1 is other servers' word for all
-            top_p=_given(self.top_p, 0.8),
-            min_p=_given(self.min_p, 0.0),
-            presence_penalty=_given(self.presence_penalty, 0.0),
-            frequency_penalty=_given(self.frequency_penalty, 0.0),
-            repetition_penalty=_given(self.repetition_penalty, 1.0),
-            logit_bias=bias,
-            seed=self.seed,
-        )
+    def _continues(self) -> bool:
+        """Whether the last message is to be continued, under vLLM's names; BadRequest where that is not said."""
+        last = self.messages[-1]
+        if not self.continue_final_message:
+            if self.add_generation_prompt is False:
+                raise BadRequest(
+                    "'add_generation_prompt' should be true unless 'continue_final_message' is.",
+                    "add_generation_prompt",
+                )
+            if last.role == "assistant":
+                raise BadRequest(
+                    "The last message should be from the user or a tool, not the assistant; "
+                    "set 'continue_final_message' to true to have it continued.",
+                    f"messages[{len(self.messages) - 1}].role",
+                )
+            return False
+        if self.add_generation_prompt:
+            raise BadRequest(
+                "'add_generation_prompt' should be false with 'continue_final_message'.", "add_generation_prompt"
+            )
+        if last.role != "assistant" or last.tool_calls:
+            raise BadRequest(
+                "'continue_final_message' needs a last message from the assistant without tool calls.",
+                "continue_final_message",
+            )
+        return True
 
     def _thinking(self) -> bool | None:
         if self.enable_thinking is not None:
             return self.enable_thinking
         return None if self.reasoning_effort is None else self.reasoning_effort not in _NO_THINKING
+
+    def _thinking_budget(self) -> int | None:
+        """Tokens of thinking: as said, else by effort; -1 and an effort beyond high are no limit."""
+        for said in (self.thinking_budget, self.reasoning_budget_tokens):
+            if said is not None:
+                return None if said < 0 else said
+        return _BUDGETS.get(self.reasoning_effort or "")
 
     def _top_logprobs(self) -> int | None:
         if self.logprobs:
@@ -184,7 +164,3 @@ def unknown_fields(body: dict[str, Any]) -> list[str]:
     """Fields this function does not know, for the log: few, short, and only what looks like a name."""
     names = sorted(set(body) - set(ChatCompletion.model_fields) - _IGNORED)
     return [name for name in names if name.isidentifier() and len(name) <= 40][:20]
-
-
-def _given(value: T | None, default: T) -> T:
-    return default if value is None else value

@@ -27,13 +27,14 @@ class Head:
 
     model: str
     fingerprint: str
-    id: str = field(default_factory=lambda: f"chatcmpl-{secrets.token_hex(12)}")
+    kind: str = "chatcmpl"
+    number: str = field(default_factory=lambda: secrets.token_hex(12))
     created: int = field(default_factory=lambda: int(time.time()))
 
-    def fields(self, kind: str) -> dict[str, Any]:
+    def fields(self, name: str) -> dict[str, Any]:
         return {
-            "id": self.id,
-            "object": kind,
+            "id": f"{self.kind}-{self.number}",
+            "object": name,
             "created": self.created,
             "model": self.model,
             "system_fingerprint": self.fingerprint,
@@ -80,7 +81,7 @@ def completion(events: Iterable[Event], head: Head) -> dict[str, Any]:
 
 
 def _message(content: str, reasoning: str, calls: list[dict[str, Any]]) -> dict[str, Any]:
-    message: dict[str, Any] = {"role": "assistant", "content": content, "refusal": None}
+    message: dict[str, Any] = {"role": "assistant", "content": content, "refusal": None, "annotations": []}
     if reasoning:
         message["reasoning_content"] = reasoning
     if calls:
@@ -113,7 +114,12 @@ def logprobs(tokens: Sequence[TokenLogprob]) -> dict[str, Any] | None:
 
 
 def _token(text: str, raw: bytes, logprob: float) -> dict[str, Any]:
-    return {"token": text, "logprob": max(logprob, -9999.0), "bytes": list(raw)}  # JSON has no -inf
+    return {"token": text, "logprob": finite(logprob), "bytes": list(raw)}
+
+
+def finite(logprob: float) -> float:
+    """OpenAI's number for a token that cannot come: JSON has no -inf."""
+    return max(logprob, -9999.0)
 
 
 def usage(prefilled: Prefilled | None, finished: Finished) -> dict[str, Any]:

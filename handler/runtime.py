@@ -40,9 +40,21 @@ class Marshaller(LambdaMarshaller):  # type: ignore[misc]  # awslambdaric has no
 
 
 class StreamingClient(LambdaRuntimeClient):  # type: ignore[misc]
-    """Posts a Reply piece by piece.  Nothing is raised while one is posted: the process would end with it."""
+    """Posts a Reply piece by piece.  Nothing is raised while one is posted: the process would end with it.
+
+    ``idle`` is called when an answer has been posted, before the next event is asked for: Lambda freezes the
+    environment only then.
+    """
 
     marshaller = Marshaller()
+
+    def __init__(self, address: str, idle: Callable[[], None] = lambda: None) -> None:
+        super().__init__(address)
+        self._idle = idle
+
+    def wait_next_invocation(self) -> Any:
+        self._idle()
+        return super().wait_next_invocation()
 
     def post_invocation_result(
         self,
@@ -128,9 +140,9 @@ def _error_trailer(failure: Exception) -> bytes:
     ).encode()
 
 
-def serve(init: Callable[[], object], handler: str) -> None:
+def serve(init: Callable[[], object], handler: str, idle: Callable[[], None]) -> None:
     """Run the function until Lambda ends it.  A wrong setting is reported as a failed init phase."""
-    client = StreamingClient(os.environ["AWS_LAMBDA_RUNTIME_API"], False)
+    client = StreamingClient(os.environ["AWS_LAMBDA_RUNTIME_API"], idle)
     try:
         init()
     except SettingsError as error:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
 InvokeMode = Literal["BUFFERED", "RESPONSE_STREAM"]
 
@@ -19,7 +21,15 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True, hide_input_in_errors=True)
 
-    model: str = Field(default="/opt/qwarm/model.gguf", alias="QWARM_MODEL", description="Path of the GGUF file.")
+    model: str = Field(
+        default="/opt/qwarm/model.gguf", alias="QWARM_MODEL", description="The GGUF file: its path, or s3://bucket/key."
+    )
+    model_sha256: str = Field(
+        default="",
+        alias="QWARM_MODEL_SHA256",
+        pattern="^[0-9a-f]{64}$",
+        description="SHA-256 that a model from S3 must have. Not set: the one S3 keeps with it, if it keeps one.",
+    )
     model_name: str = Field(
         default="",
         alias="QWARM_MODEL_NAME",
@@ -50,6 +60,16 @@ class Settings(BaseModel):
         repr=False,
         description="Key that callers must send; several separated by commas.",
     )
+    api_key_ssm: str = Field(
+        default="",
+        alias="QWARM_API_KEY_SSM",
+        description="Name of a parameter in SSM Parameter Store whose value is a key, or several.",
+    )
+    api_key_secret: str = Field(
+        default="",
+        alias="QWARM_API_KEY_SECRET",
+        description="Name or ARN of a secret in Secrets Manager: a key, several, or a JSON object of keys.",
+    )
     auth: Literal["key", "none"] = Field(
         default="key",
         alias="QWARM_AUTH",
@@ -70,6 +90,35 @@ class Settings(BaseModel):
         default=True,
         alias="QWARM_SPLICE",
         description="Reuse the exact tokens of earlier tool calls when a client returns their ids.",
+    )
+    snapshot_dir: str | None = Field(
+        default=None,
+        alias="QWARM_SNAPSHOT_DIR",
+        description="Directory where the states after system texts and tools are kept; off: none. "
+        "Not set: /tmp/qwarm on Lambda, none elsewhere.",
+    )
+    snapshot_max_mb: int = Field(
+        default=256,
+        alias="QWARM_SNAPSHOT_MAX_MB",
+        ge=0,
+        description="Most that QWARM_SNAPSHOT_DIR holds, in MB; the oldest make room.",
+    )
+    snapshot_baked: str = Field(
+        default="/opt/qwarm/snapshots",
+        alias="QWARM_SNAPSHOT_BAKED",
+        description="Directory with snapshots that `python -m engine bake` made; it need not exist.",
+    )
+    snapshot_s3: str | None = Field(
+        default=None,
+        alias="QWARM_SNAPSHOT_S3",
+        description="s3://bucket/prefix where all environments of the function keep such states. Not set: nowhere.",
+    )
+    snapshot_write_ms: int = Field(
+        default=3000,
+        alias="QWARM_SNAPSHOT_WRITE_MS",
+        ge=0,
+        le=60_000,
+        description="Most time that writing them may take after an answer has been sent; 0: none are written.",
     )
     deadline_margin_ms: int = Field(
         default=2000,
@@ -92,6 +141,9 @@ class Settings(BaseModel):
         ge=1,
         description="The function's memory, set by Lambda.",
     )
+    lambda_name: str = Field(
+        default="", alias="AWS_LAMBDA_FUNCTION_NAME", description="The function's name, set by Lambda."
+    )
     sam_local: bool = Field(
         default=False,
         alias="AWS_SAM_LOCAL",
@@ -100,23 +152,40 @@ class Settings(BaseModel):
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The keys callers may use; empty when none is asked for."""
-        return () if self.auth == "none" else _listed(self.api_key)
+        """The keys in the environment itself."""
+        return listed(self.api_key)
 
     @property
     def names(self) -> tuple[str, ...]:
         """The configured model names."""
-        return _listed(self.model_name)
+        return listed(self.model_name)
+
+    @property
+    def snapshot_folder(self) -> str | None:
+        """The directory for snapshots, or None."""
+        if self.snapshot_dir is None:
+            return "/tmp/qwarm" if self.lambda_name else None  # noqa: S108  Lambda's only writable place
+        return None if self.snapshot_dir == "off" else self.snapshot_dir
 
     @property
     def streaming(self) -> bool:
         """Whether this invocation's answer can leave in pieces."""
         return self.invoke_mode == "RESPONSE_STREAM" and not self.sam_local
 
+    @field_validator("snapshot_s3")
+    @classmethod
+    def _bucket(cls, url: str | None) -> str | None:
+        if url is not None and not re.fullmatch(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?", url):
+            raise PydanticCustomError("s3_url", "Input should be of the form s3://bucket/prefix")
+        return url
+
     @model_validator(mode="after")
     def _a_key_or_an_open_door(self) -> Self:
-        if self.auth == "key" and not _listed(self.api_key):
-            raise ValueError("QWARM_API_KEY is not set: set it to the key callers must send, or set QWARM_AUTH=none")
+        if self.auth == "key" and not (listed(self.api_key) or self.api_key_ssm or self.api_key_secret):
+            raise ValueError(
+                "QWARM_API_KEY is not set: set it to the key callers must send, or QWARM_API_KEY_SSM or "
+                "QWARM_API_KEY_SECRET to where it is kept, or set QWARM_AUTH=none"
+            )
         return self
 
 
@@ -136,5 +205,6 @@ def _expected(message: str) -> str:
     return message.replace("Input should be", "it should be", 1)
 
 
-def _listed(text: str) -> tuple[str, ...]:
+def listed(text: str) -> tuple[str, ...]:
+    """The parts of a text between commas."""
     return tuple(part.strip() for part in text.split(",") if part.strip())

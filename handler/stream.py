@@ -22,6 +22,7 @@ from handler.errors import Problem
 from handler.response import Head, call_head, logprobs, timings, usage
 
 HEARTBEAT_S = 10.0
+DONE = b"data: [DONE]\n\n"
 HEADERS = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
 
 
@@ -33,17 +34,15 @@ def sse(events: Iterable[Event | None], head: Head, *, include_usage: bool) -> I
     def chunk(delta: dict[str, Any], reason: str | None = None, **more: Any) -> bytes:
         choice = {"index": 0, "delta": delta, "logprobs": logprobs(tokens), "finish_reason": reason}
         tokens.clear()
-        return _data({**fields, "choices": [choice], **asked, **more})
+        return data({**fields, "choices": [choice], **asked, **more})
 
     fields = head.fields("chat.completion.chunk")
     asked = {"usage": None} if include_usage else {}
     yield chunk({"role": "assistant", "content": ""})
     for event in events:
         match event:
-            case None:
-                yield b": waiting\n\n"
-            case Progress(done, total):
-                yield b": prefill %d/%d\n\n" % (done, total)
+            case None | Progress():
+                yield comment(event)
             case Prefilled():
                 prefilled = event
             case TokenLogprob():
@@ -57,17 +56,19 @@ def sse(events: Iterable[Event | None], head: Head, *, include_usage: bool) -> I
             case ToolArguments(index, piece) if piece:
                 yield chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
             case Finished():
-                yield chunk({}, event.reason, timings=timings(prefilled, event))
+                counted = usage(prefilled, event)
+                more = {} if include_usage else {"usage": counted}  # who does not ask may still read it
+                yield chunk({}, event.reason, timings=timings(prefilled, event), **more)
                 if include_usage:
-                    yield _data({**fields, "choices": [], "usage": usage(prefilled, event)})
-                yield b"data: [DONE]\n\n"
+                    yield data({**fields, "choices": [], "usage": counted})
+                yield DONE
                 return
     raise EOFError("the engine's events ended without Finished")
 
 
 def sse_error(trouble: Problem) -> bytes:
     """The event that ends a stream which cannot be finished; clients raise it."""
-    return _data(trouble.body())
+    return data(trouble.body())
 
 
 def merged(events: Iterable[Event]) -> Iterator[Event]:
@@ -99,20 +100,28 @@ def _joined(a: Event | None, b: Event) -> Text | Reasoning | ToolArguments | Non
 
 
 def with_silences(events: Iterator[Event], after_s: float) -> Generator[Event | None, None, None]:
-    """The events, and None whenever the next one is that long in coming.
+    """The events, and whenever the next one is that long in coming the last Progress again, or None.
 
     The engine runs in another thread meanwhile, one event at a time; closing this waits for the one in work.
     """
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="chat") as worker:
+        event: Event | None = None
         while True:
             step = worker.submit(next, events, None)
             while not wait((step,), after_s).done:
-                yield None
+                yield event if isinstance(event, Progress) else None
             event = step.result()
             if event is None:
                 return
             yield event
 
 
-def _data(value: dict[str, Any]) -> bytes:
+def comment(event: Event | None) -> bytes:
+    """A sign of life, with the state of the prefill where it is known."""
+    if isinstance(event, Progress):
+        return b": prefill %d/%d\n\n" % (event.done_tokens, event.total_tokens)
+    return b": waiting\n\n"
+
+
+def data(value: dict[str, Any]) -> bytes:
     return b"data: " + json.dumps(value, ensure_ascii=False).encode() + b"\n\n"

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from engine.request import ToolChoice
+from engine.request import ResponseFormat, ToolChoice
 from handler.errors import BadRequest
+
+_FORMAT = "response_format"
 
 
 def tool_choice(wanted: Any, declared: Collection[str]) -> ToolChoice:
-    """The engine's tool choice; BadRequest for one that cannot be kept.
+    """The engine's tool choice; BadRequest for one that makes no sense.
 
     With "none" the tools stay in the prompt, so that its prefix is the one other requests share; no call is
     looked for in the answer.
@@ -23,35 +25,45 @@ def tool_choice(wanted: Any, declared: Collection[str]) -> ToolChoice:
         case "required":
             if not declared:
                 raise BadRequest("'tool_choice' is 'required' and 'tools' is empty.", "tool_choice")
+            return ToolChoice("required")
         case {"type": "function", "function": {"name": str(name)}}:
             if name not in declared:
                 raise BadRequest("'tool_choice' names a function that is not in 'tools'.", "tool_choice")
+            return ToolChoice("named", name)
         case _:
             raise BadRequest(
                 "'tool_choice' should be 'auto', 'none', 'required' or "
                 '{"type": "function", "function": {"name": ...}}.',
                 "tool_choice",
             )
-    raise BadRequest(
-        "'tool_choice' that forces a call is not supported yet; use 'auto' or 'none'.",
-        "tool_choice",
-        "unsupported_value",
-    )
 
 
-def check_format(wanted: Any) -> None:
-    """BadRequest unless the response format is plain text."""
+def response_format(wanted: Any) -> ResponseFormat | None:
+    """The engine's response format, None for plain text; BadRequest for one that is not known or not whole."""
     match wanted:
         case None | {"type": "text"}:
-            return
-        case {"type": "json_object" | "json_schema" as kind}:
+            return None
+        case {"type": "json_object"}:
+            return ResponseFormat({"type": "object"})
+        case {"type": "json_schema", "json_schema": {"schema": dict(schema)} as described}:
+            return ResponseFormat(schema, _strict(described))
+        case {"type": "json_schema"}:
             raise BadRequest(
-                f"'response_format' of type '{kind}' is not supported yet; use 'text'.",
-                "response_format",
-                "unsupported_value",
+                "'response_format.json_schema' should be an object with a 'schema' that is an object.",
+                f"{_FORMAT}.json_schema",
             )
         case _:
             raise BadRequest(
-                "'response_format' should be an object of type 'text', 'json_object' or 'json_schema'.",
-                "response_format",
+                "'response_format' should be an object of type 'text', 'json_object' or 'json_schema'.", _FORMAT
             )
+
+
+def _strict(described: dict[str, Any]) -> bool:
+    strict = described.get("strict")
+    if strict is not None and not isinstance(strict, bool):
+        raise BadRequest(
+            "'response_format.json_schema.strict' should be true or false.", f"{_FORMAT}.json_schema.strict"
+        )
+    if not isinstance(described.get("name", ""), str):
+        raise BadRequest("'response_format.json_schema.name' should be a string.", f"{_FORMAT}.json_schema.name")
+    return strict is True

@@ -95,7 +95,7 @@ def test_another_conversation_starts_after_the_shared_system_block_and_the_first
     back, again, _ = answer(engine, request)
     assert other.path == "base"
     assert 0 < other.restored_at < first.prompt_tokens
-    assert (back.path, back.prefilled, again) == ("anchor", 2, said)
+    assert (back.path, back.prefilled, again) == ("anchor", 0, said)
 
 
 def test_another_system_text_still_shares_the_tools(path):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from engine.chat_template import Rendered
 from engine.events import Event, Finished, Prefilled, Text
 from engine.request import ChatRequest
 from handler.app import App
@@ -58,10 +59,36 @@ class ScriptedEngine:
     def __init__(self, *scripts: Sequence[Step]) -> None:
         self._scripts = list(scripts) or [said("Hello", " world")]
         self.requests: list[ChatRequest] = []
+        self.prompts: list[str | Sequence[int]] = []
         self.ended = 0  # answers that were finished, failed or closed
         self.remaining_ms: Callable[[], float] = lambda: 0.0
+        self.idle_ms: list[float] = []
+
+    def idle(self, within_ms: float) -> None:
+        self.idle_ms.append(within_ms)
 
     def chat(self, request: ChatRequest, remaining_ms: Callable[[], float]) -> Iterator[Event]:
+        yield from self._play(request, remaining_ms)
+
+    def complete(
+        self, prompt: str | Sequence[int], request: ChatRequest, remaining_ms: Callable[[], float]
+    ) -> Iterator[Event]:
+        self.prompts.append(prompt)
+        yield from self._play(request, remaining_ms)
+
+    def tokenize(self, text: str, *, specials: bool = True) -> list[int]:
+        """One token a byte; with ``specials``, token 256 for <|im_end|>."""
+        head, special, tail = text.partition("<|im_end|>") if specials else (text, "", "")
+        return [*head.encode(), *([256] if special else []), *tail.encode()]
+
+    def token_bytes(self, token: int) -> bytes:
+        return bytes([token]) if token < 256 else b""
+
+    def render(self, request: ChatRequest) -> Rendered:
+        text = "".join(f"<{message['role']}>{message['content']}" for message in request.messages)
+        return Rendered(list(text.encode()), text, None, None, None, None, False)
+
+    def _play(self, request: ChatRequest, remaining_ms: Callable[[], float]) -> Iterator[Event]:
         self.requests.append(request)
         self.remaining_ms = remaining_ms
         script = self._scripts.pop(0) if len(self._scripts) > 1 else self._scripts[0]

@@ -69,4 +69,4 @@ def handler(event: Any, context: Context) -> Any:
 
 
 if __name__ == "__main__":
-    serve(init, "tests.handler.scripted_app.handler")
+    serve(init, "tests.handler.scripted_app.handler", lambda: init().idle())

@@ -40,7 +40,7 @@ def test_an_answer_has_every_field_a_client_reads() -> None:
     assert answer["choices"] == [
         {
             "index": 0,
-            "message": {"role": "assistant", "content": "Hello!", "refusal": None},
+            "message": {"role": "assistant", "content": "Hello!", "refusal": None, "annotations": []},
             "logprobs": None,
             "finish_reason": "stop",
         }
@@ -110,12 +110,17 @@ def test_a36_streamed_arguments_joined_are_those_of_the_whole_answer() -> None:
 
 
 @pytest.mark.parametrize("include_usage", [False, True])
-def test_a49_only_a_stream_that_asks_has_a_usage_chunk_with_no_choices(include_usage: bool) -> None:
+def test_a49_a_stream_that_asks_has_a_usage_chunk_with_no_choices_and_others_count_in_their_last_one(
+    include_usage: bool,
+) -> None:
     chunks = streamed([prefilled(), Text("Hi"), finished(1)], include_usage)
     assert chunks.pop() == "[DONE]"
     last = chunks.pop() if include_usage else None
     assert [chunk["choices"][0]["finish_reason"] for chunk in chunks] == [None, None, "stop"]
-    assert all(chunk.get("usage") is None for chunk in chunks)
+    counts = [chunk.get("usage") for chunk in chunks]
+    assert counts[:-1] == [None, None]
+    assert (counts[-1] is None) == include_usage
+    assert include_usage or counts[-1]["total_tokens"] == 47
     if last:
         assert (last["choices"], last["usage"]["total_tokens"]) == ([], 47)
 
@@ -217,6 +222,16 @@ def test_a_silence_shows_while_the_engine_is_at_work() -> None:
     kinds = [type(event) for event in with_silences(slow(), after_s=0.05)]
     assert kinds[0] is type(prefilled()) and kinds[-1] is Finished
     assert type(None) in kinds
+
+
+def test_a_silence_during_the_prefill_tells_how_far_it_is() -> None:
+    def slow() -> Any:
+        yield Progress(512, 2048)
+        time.sleep(0.08)
+        yield prefilled()
+
+    events = list(with_silences(slow(), after_s=0.02))
+    assert events[:2] == [Progress(512, 2048)] * 2
 
 
 def test_a_failure_passes_through_the_silences() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-import logging
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -38,14 +38,6 @@ from tests.handler.scripted import (
 )
 
 SECRET = "the user's own words"
-
-
-@pytest.fixture
-def records(caplog: pytest.LogCaptureFixture) -> Callable[[str], list[dict[str, Any]]]:
-    """The fields of the log records with this name so far."""
-    logging.getLogger("qwarm").propagate = True
-    caplog.set_level(logging.INFO, "qwarm")
-    return lambda name: [vars(record)["fields"] for record in caplog.records if record.getMessage() == name]
 
 
 def get(path: str, **event: Any) -> tuple[int, Any]:
@@ -249,6 +241,28 @@ def test_a_client_waits_only_as_long_as_it_says(read_timeout: str, left: int) ->
     assert left - 2000 < engine.remaining_ms() <= left
 
 
+def test_a_client_that_reads_a_stream_waits_as_long_as_the_function_runs() -> None:
+    engine = ScriptedEngine()
+    app = app_with(engine, QWARM_INVOKE_MODE="RESPONSE_STREAM")
+    left = []
+    for stream in (True, False):
+        headers = {"x-stainless-read-timeout": "5"}
+        app.handle(url_event(chat(stream=stream), headers=headers), LambdaContext()).close()
+        left.append(engine.remaining_ms() > 5000)
+    assert left == [True, False]
+
+
+def test_a_stream_begins_before_the_first_event_if_that_is_long_in_coming(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("handler.stream.HEARTBEAT_S", 0.02)
+    engine = ScriptedEngine([lambda: time.sleep(0.1), ContextFull(5000, 4096)])
+    reply = app_with(engine, QWARM_INVOKE_MODE="RESPONSE_STREAM").handle(url_event(chat(stream=True)), LambdaContext())
+    received: list[bytes] = []
+    with pytest.raises(ContextFull):
+        received.extend(reply.pieces())
+    assert (reply.status, received[1]) == (200, b": waiting\n\n")
+    assert sse_chunks(received[-1].decode())[0]["error"]["code"] == "context_length_exceeded"
+
+
 def test_a72_a_second_caller_waits_for_the_first_and_is_answered() -> None:
     begun, go_on = threading.Event(), threading.Event()
     engine = ScriptedEngine([begun.set, lambda: go_on.wait(5), *said("first")], said("second"))
@@ -439,7 +453,7 @@ BAD_BODIES: list[Any] = [
     chat([{"type": "image_url", "image_url": SECRET}]),
     {"messages": [{"role": SECRET, "content": SECRET}]},
     chat(tools=[{"type": "function", "function": {"name": SECRET}}]),
-    chat(response_format={"type": "json_object"}),
+    chat(response_format={"type": "json_schema"}),
     chat(model=SECRET) | {"model": SECRET},
 ]
 
@@ -468,7 +482,7 @@ def test_a_bug_is_logged_by_its_type_and_place_without_what_it_says(
     post(app_with(ScriptedEngine([KeyError(SECRET)])), chat())
     (failed,) = records("failed")
     assert (failed["error"], failed["code"]) == ("KeyError", "internal_error")
-    assert failed["frames"][-1].endswith(" chat")
+    assert failed["frames"][-1].endswith(" _play")
     assert SECRET not in json.dumps(failed)
 
 

@@ -31,6 +31,9 @@ def contents(*messages: dict[str, Any]) -> list[str]:
     return [message["content"] for message in asked.messages]
 
 
+ANSWERED = {"role": "tool", "content": "1", "tool_call_id": "c1"}
+
+
 def called(arguments: Any) -> dict[str, Any]:
     call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": arguments}}
     return {"role": "assistant", "content": None, "tool_calls": [call]}
@@ -66,9 +69,9 @@ def test_a20_developer_messages_reach_the_engine() -> None:
 def test_a21_null_and_absent_content_are_empty_and_arguments_are_objects() -> None:
     with_null = called('{"x": 1, "s": "a\\nb"}')
     absent = {name: value for name, value in called("{}").items() if name != "content"}
-    asked = read_request({"messages": [with_null, absent]}).for_engine(splice=True)
-    functions = [message["tool_calls"][0]["function"] for message in asked.messages]
-    assert [message["content"] for message in asked.messages] == ["", ""]
+    asked = read_request({"messages": [with_null, absent, ANSWERED]}).for_engine(splice=True)
+    functions = [message["tool_calls"][0]["function"] for message in asked.messages[:2]]
+    assert [message["content"] for message in asked.messages[:2]] == ["", ""]
     assert [function["arguments"] for function in functions] == [{"x": 1, "s": "a\nb"}, {}]
     assert asked.messages[0]["tool_calls"][0]["id"] == "c1"
 
@@ -80,7 +83,7 @@ def test_a22_arguments_that_are_no_json_object_are_refused_by_their_place(argume
 
 
 def test_a22_empty_arguments_are_an_empty_object() -> None:
-    asked = read_request({"messages": [called("")]}).for_engine(splice=True)
+    asked = read_request({"messages": [called(""), ANSWERED]}).for_engine(splice=True)
     assert asked.messages[0]["tool_calls"][0]["function"]["arguments"] == {}
 
 
@@ -113,7 +116,7 @@ def test_a24_thinking_is_switched_by_the_template_argument_first(fields: dict[st
 
 def test_a25_text_parts_are_joined_with_nothing_between_in_every_role() -> None:
     parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
-    roles = ("system", "user", "tool", "assistant")
+    roles = ("system", "user", "assistant", "tool")
     assert contents(*({"role": role, "content": parts} for role in roles)) == ["ab"] * 4
     assert contents({"role": "user", "content": []}, {"role": "user", "content": ""}) == ["", ""]
 
@@ -131,10 +134,15 @@ def test_a37_tool_choice_none_keeps_the_tools_and_looks_for_no_call() -> None:
     assert (asked.tool_choice, len(asked.tools)) == (ToolChoice("none"), 1)
 
 
-@pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "f"}}])
-def test_a37_a_forced_call_is_refused_rather_than_left_to_chance(choice: Any) -> None:
-    error = refused(chat(tools=[TOOL], tool_choice=choice))
-    assert (error.param, error.code) == ("tool_choice", "unsupported_value")
+@pytest.mark.parametrize(
+    ("choice", "asked"),
+    [
+        ("required", ToolChoice("required")),
+        ({"type": "function", "function": {"name": "f"}}, ToolChoice("named", "f")),
+    ],
+)
+def test_a37_a_forced_call_is_asked_of_the_engine(choice: Any, asked: ToolChoice) -> None:
+    assert read_request(chat(tools=[TOOL], tool_choice=choice)).for_engine(splice=True).tool_choice == asked
 
 
 @pytest.mark.parametrize(
@@ -151,9 +159,11 @@ def test_a37_a_choice_that_makes_no_sense_is_refused(fields: dict[str, Any]) -> 
     assert (error.param, error.code) == ("tool_choice", None)
 
 
-@pytest.mark.parametrize("wanted", ["json_object", "json_schema", "xml"])
-def test_a40_structure_that_cannot_be_kept_is_refused(wanted: str) -> None:
-    assert refused(chat(response_format={"type": wanted})).param == "response_format"
+@pytest.mark.parametrize(
+    ("wanted", "param"), [("json_schema", "response_format.json_schema"), ("xml", "response_format")]
+)
+def test_a40_structure_that_cannot_be_kept_is_refused(wanted: str, param: str) -> None:
+    assert refused(chat(response_format={"type": wanted})).param == param
 
 
 @pytest.mark.parametrize(
@@ -274,8 +284,52 @@ def test_a_body_nested_deeper_than_any_schema_is_refused() -> None:
 
 def test_reasoning_comes_back_under_either_name() -> None:
     for name in ("reasoning_content", "reasoning"):
-        asked = read_request({"messages": [{"role": "assistant", "content": "a", name: "hm"}]}).for_engine(splice=True)
-        assert asked.messages[0]["reasoning_content"] == "hm"
+        body = chat()
+        body["messages"].insert(0, {"role": "assistant", "content": "a", name: "hm"})
+        assert read_request(body).for_engine(splice=True).messages[0]["reasoning_content"] == "hm"
+
+
+@pytest.mark.parametrize(
+    ("choice", "given", "several"),
+    [
+        ("auto", None, True),
+        ("auto", False, False),
+        ("required", None, True),
+        ("named", None, False),
+        ("named", True, True),
+    ],
+)
+def test_a_named_tool_is_called_once_unless_several_calls_are_asked_for(
+    choice: str, given: bool | None, several: bool
+) -> None:
+    named = {"type": "function", "function": {"name": "f"}} if choice == "named" else choice
+    body = chat(tools=[TOOL], tool_choice=named, parallel_tool_calls=given)
+    assert read_request(body).for_engine(splice=True).parallel_tool_calls is several
+
+
+PREFILL = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Sure, "}]
+
+
+def test_an_assistant_message_at_the_end_is_refused_unless_it_is_to_be_continued() -> None:
+    error = refused({"messages": PREFILL})
+    assert error.param == "messages[1].role" and "'continue_final_message' to true" in str(error)
+    for more in ({}, {"add_generation_prompt": False}):
+        body = {"messages": PREFILL, "continue_final_message": True, **more}
+        assert read_request(body).for_engine(splice=True).continue_final
+    assert not read_request(chat(add_generation_prompt=True)).for_engine(splice=True).continue_final
+
+
+@pytest.mark.parametrize(
+    ("messages", "fields", "param"),
+    [
+        (PREFILL, {"continue_final_message": True, "add_generation_prompt": True}, "add_generation_prompt"),
+        (PREFILL[:1], {"add_generation_prompt": False}, "add_generation_prompt"),
+        (PREFILL[:1], {"continue_final_message": True}, "continue_final_message"),
+        ([*PREFILL[:1], called("{}")], {"continue_final_message": True}, "continue_final_message"),
+    ],
+)
+def test_a_continuation_that_makes_no_sense_is_refused(messages: Any, fields: dict[str, Any], param: str) -> None:
+    assert refused({"messages": messages, **fields}).param == param
 
 
 def test_unknown_fields_are_named_only_if_they_look_like_names() -> None:

@@ -102,6 +102,19 @@ def test_a_body_over_the_limit_is_refused_unread(server: local.LocalServer) -> N
     assert (response.status, json.loads(response.read())["error"]["code"]) == (413, "request_too_large")
 
 
+@pytest.mark.parametrize("method", ["TRACE", "HEAD", "PUT", "BREW"])
+def test_a_method_that_is_not_served_is_told_so_by_the_handler(server: local.LocalServer, method: str) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=5)
+    connection.request(method, "/v1/models", headers={"Authorization": f"Bearer {KEY}"})
+    response = connection.getresponse()
+    body = response.read()
+    assert (response.status, response.getheader("allow")) == (405, "GET")
+    assert body == b"" if method == "HEAD" else json.loads(body)["error"]["code"] == "method_not_allowed"
+    assert response.getheader("x-request-id")
+    connection.request("GET", "/health")
+    assert connection.getresponse().status == 200
+
+
 def test_bytes_that_are_not_utf8_are_a_bad_request(server: local.LocalServer) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=5)
     body = json.dumps(chat("X")).encode().replace(b"X", b"\xff\xfe")

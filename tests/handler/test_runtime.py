@@ -48,9 +48,10 @@ def ask(client: openai.OpenAI, text: str, **fields: Any) -> Any:
     return client.chat.completions.create(model="qwarm", messages=[{"role": "user", "content": text}], **fields)
 
 
-def test_awslambdaric_still_has_the_two_methods_that_are_overridden() -> None:
+def test_awslambdaric_still_has_the_methods_that_are_overridden() -> None:
     for ours, theirs, name in (
         (StreamingClient, LambdaRuntimeClient, "post_invocation_result"),
+        (StreamingClient, LambdaRuntimeClient, "wait_next_invocation"),
         (type(StreamingClient.marshaller), LambdaMarshaller, "marshal_response"),
     ):
         parameters = [

@@ -1,0 +1,51 @@
+# The function's image: the engine compiled for every arm64 CPU that Lambda has, the handler, and a model.
+#
+# Built by `sam build` or `make image`.  With docker's own builder: docker build --platform linux/arm64 --provenance=false,
+# because Lambda refuses the image index that an attestation turns an image into.
+
+# The function needs Debian (glibc 2.31 or later) or alike, and its python3.
+ARG BASE_IMAGE=public.ecr.aws/docker/library/python:3.13-slim-trixie
+
+# hadolint ignore=DL3006
+FROM ${BASE_IMAGE} AS python
+RUN [ "$(uname -m)" = aarch64 ] || \
+    { echo "This image is for arm64 and the base image is for $(uname -m): build with --platform linux/arm64." >&2; exit 1; }
+# Lambda's file system is read-only: what is not compiled here is compiled again at each cold start.
+RUN python3 -m compileall -q -j 0 --invalidation-mode unchecked-hash -x '/(test|idlelib|tkinter|turtledemo|ensurepip|pydoc_data)/' \
+    "$(python3 -c 'import sysconfig; print(sysconfig.get_path("stdlib"))')"
+
+FROM python AS build
+# hadolint ignore=DL3008
+RUN { command -v gcc && command -v make; } >/dev/null || \
+    { apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev make && rm -rf /var/lib/apt/lists/*; }
+WORKDIR /opt/qwarm
+COPY requirements/s3.txt requirements/
+# The packages' own tests, and AWS services that are not called, are half of what pip unpacks.
+RUN python3 -m pip install --no-cache-dir --no-compile --no-deps --only-binary :all: --require-hashes \
+        --root-user-action ignore --target packages --requirement requirements/s3.txt && \
+    find packages -type d -name tests -prune -exec rm -rf {} + && \
+    find packages/botocore/data -mindepth 1 -maxdepth 1 -type d \
+        ! -name s3 ! -name ssm ! -name secretsmanager ! -name sts -exec rm -rf {} + && \
+    python3 -m compileall -q -j 0 --invalidation-mode unchecked-hash packages
+ENV PYTHONPATH=/opt/qwarm/packages
+COPY native native
+COPY engine/native_build.py engine/
+RUN printf 'all: native\nPYTHON = python3\ninclude native/rules.mk\n' > Makefile && make -j "$(nproc)" build/aarch64/libqwarm.a && \
+    python3 engine/native_build.py build/aarch64/libqwarm.a engine/_native.abi3.so
+COPY engine engine
+COPY handler handler
+RUN python3 -m compileall -q --invalidation-mode unchecked-hash engine handler
+
+FROM python
+WORKDIR /opt/qwarm
+ENV PYTHONPATH=/opt/qwarm:/opt/qwarm/packages \
+    OPENBLAS_NUM_THREADS=1
+COPY --from=build /opt/qwarm/packages packages
+COPY --from=build /opt/qwarm/engine engine
+COPY --from=build /opt/qwarm/handler handler
+# Base snapshots made by `python -m engine bake --out models/snapshots`, if there are any; one source must exist.
+COPY models/README.md models/snapshots* snapshots/
+USER 65534:65534
+ENTRYPOINT ["/usr/bin/env", "python3", "-m", "handler"]
+ARG MODEL=build/models/synth-tiny-q4_k_m.gguf
+COPY ${MODEL} model.gguf

@@ -1,0 +1,126 @@
+"""Ask a model file the questions of held-out conversations, greedily through the engine, and count right answers.
+
+python -m demo.evaluate models/qwarm-demo.gguf
+
+Names in these conversations never occurred in training.  Exit status 1 if a share is below what it should be.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from demo.corpus import Check, Conversation, Message, conversations
+from engine.engine import Engine
+from engine.events import Reasoning, Text, ToolArguments, ToolCall
+from engine.model_file import ModelFile
+from engine.native import Model
+from engine.request import ChatRequest, Sampling
+from engine.threads import default_thread_count
+
+CONTEXT, CACHE_BYTES, MAX_TOKENS = 2048, 64 << 20, 200
+EXPECTED = {"calls": 0.95, "value": 0.95, "json": 0.98}
+SEED = 2026
+
+
+@dataclass
+class Answer:
+    """What the model said."""
+
+    reasoning: str = ""
+    text: str = ""
+    names: list[str] = field(default_factory=list)
+    arguments: list[str] = field(default_factory=list)
+
+    def calls(self) -> list[dict[str, Any]]:
+        both = zip(self.names, self.arguments, strict=True)
+        return [{"name": name, "arguments": json.loads(arguments)} for name, arguments in both]
+
+    def meets(self, check: Check) -> bool:
+        match check.kind:
+            case "calls":
+                return self.calls() == check.expected and not self.text.strip()
+            case "value":
+                return check.expected in self.text
+            case "json":
+                return _parsed(self.text) == check.expected
+            case "text":
+                return self.text == check.expected
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def load(path: str, isa: str | None = None, exact: bool = False) -> Engine:
+    file = ModelFile(path)
+    model = Model(file, n_threads=default_thread_count(), isa=isa, exact=exact)
+    return Engine(file, model, context=CONTEXT, cache_bytes=CACHE_BYTES, splice=False)
+
+
+def ask(engine: Engine, messages: list[Message], tools: list[dict[str, Any]], thinking: bool = False) -> Answer:
+    """The greedy answer."""
+    request = ChatRequest(
+        tuple(messages), tuple(tools), thinking=thinking, sampling=Sampling(temperature=0), max_tokens=MAX_TOKENS
+    )
+    answer = Answer()
+    for event in engine.chat(request, lambda: math.inf):
+        match event:
+            case Reasoning(text=text):
+                answer.reasoning += text
+            case Text(text=text):
+                answer.text += text
+            case ToolCall(name=name):
+                answer.names.append(name)
+                answer.arguments.append("")
+            case ToolArguments(index=index, json=piece):
+                answer.arguments[index] += piece
+    return answer
+
+
+def answers(engine: Engine, conversation: Conversation) -> Iterator[tuple[Check, Answer]]:
+    """Each check of the last turn with what the model says there, given a right history."""
+    messages = conversation.messages
+    last_user = max(i for i, message in enumerate(messages) if message["role"] == "user")
+    first = ask(engine, messages[: last_user + 1], conversation.tools, conversation.thinking)
+    yield conversation.checks[0], first
+    if conversation.checks[0].kind == "calls":
+        told = ask(engine, messages[:-1], conversation.tools, conversation.thinking)
+        for check in conversation.checks[1:]:
+            yield check, told
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Evaluate the demo model on held-out conversations.")
+    parser.add_argument("model", nargs="?", default="models/qwarm-demo.gguf")
+    parser.add_argument("--limit", type=int, default=300, help="conversations, default: %(default)s")
+    parser.add_argument("--isa", help="a kernel set this CPU runs; default: its best")
+    parser.add_argument("--exact", action="store_true", help="f32 activations x dequantized weights: the reference")
+    parser.add_argument("--verbose", action="store_true", help="print what went wrong")
+    args = parser.parse_args()
+    engine = load(args.model, args.isa, args.exact)
+    right: dict[str, list[bool]] = {}
+    for conversation in islice(conversations(SEED, held_out=True), args.limit):
+        for check, answer in answers(engine, conversation):
+            right.setdefault(check.kind, []).append(answer.meets(check))
+            if args.verbose and not right[check.kind][-1]:
+                print(f"{check.kind}: expected {check.expected!r} after {conversation.messages!r}\n  got {answer}\n")
+    print(f"{args.model} on {engine.isa}{', exact' if args.exact else ''}, {args.limit} held-out conversations")
+    for kind, results in sorted(right.items()):
+        share = sum(results) / len(results)
+        wanted = f", expected at least {EXPECTED[kind]:.0%}" if kind in EXPECTED else ""
+        print(f"  {kind:<6} {share:7.1%} of {len(results)}{wanted}")
+    sys.exit(any(sum(r) < EXPECTED.get(kind, 0) * len(r) for kind, r in right.items()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,280 @@
+"""The image, built by the SAM CLI and run on arm64, emulated if need be.  It takes minutes: see `make test-image`.
+
+ENGINE and BASE_IMAGE come from containers.sh, which the Makefile sources.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SAM = ROOT / "build" / "sam-venv" / "bin" / "sam"
+ENGINE = os.environ["ENGINE"]
+IMAGE = "chatfunction:arm64"
+KEY = {"QWARM_API_KEY": "sk-test"}
+START_TIMEOUT_S = 180
+EMULATED = platform.machine() not in ("aarch64", "arm64")
+BEST_ISA = "i8mm"  # of qemu's max CPU
+
+os.environ.update(SAM_CLI_TELEMETRY="0")
+os.environ.setdefault("AWS_DEFAULT_REGION", "us-east-1")
+
+
+def run(*command: str | Path, timeout_s: float = 1800, **options: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(word) for word in command], cwd=ROOT, capture_output=True, text=True, timeout=timeout_s, **options
+    )
+
+
+def event(name: str) -> Path:
+    return ROOT / "events" / f"{name}.json"
+
+
+@pytest.fixture(scope="session")
+def image() -> str:
+    """The name of the built image."""
+    started_s = time.monotonic()
+    built = run(SAM, "build", "--parameter-overrides", f"BaseImage={os.environ['BASE_IMAGE']}")
+    assert built.returncode == 0, built.stdout + built.stderr
+    print(f"\nsam build: {time.monotonic() - started_s:.0f} s")
+    return IMAGE
+
+
+def inspect(image: str) -> dict[str, Any]:
+    (facts,) = json.loads(run(ENGINE, "image", "inspect", image).stdout)
+    return dict(facts)
+
+
+def in_container(image: str, program: str, *flags: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a Python program with the image's own interpreter and nothing that Lambda does not promise."""
+    given = [word for name, value in variables.items() for word in ("--env", f"{name}={value}")]
+    locked = ("--rm", "--read-only", "--tmpfs", "/tmp:rw,size=512m", "--network", "none", "--user", "993:990")
+    return run(ENGINE, "run", *locked, *flags, *given, "--entrypoint", "/usr/bin/env", image, "python3", "-c", program)
+
+
+# --- what is in it ---
+
+
+def test_the_image_is_one_manifest_for_arm64(image: str) -> None:
+    facts = inspect(image)
+    assert (facts["Os"], facts["Architecture"]) == ("linux", "arm64")
+    assert "index" not in facts.get("ManifestType", "") and "list" not in facts.get("ManifestType", "")
+
+
+def test_it_does_not_run_as_root_and_its_entry_is_a_program_with_its_path(image: str) -> None:
+    config = inspect(image)["Config"]
+    assert config["User"] == "65534:65534"
+    assert config["Entrypoint"] == ["/usr/bin/env", "python3", "-m", "handler"]
+
+
+def test_the_model_is_the_last_layer_alone(image: str) -> None:
+    steps = [
+        (layer.get("CreatedBy", ""), layer.get("Size", 0))
+        for layer in json.loads(run(ENGINE, "history", "--no-trunc", "--format", "json", image).stdout)
+    ]
+    model_bytes = (ROOT / "build/models/synth-tiny-q4_k_m.gguf").stat().st_size
+    sizes = [int(size) for _, size in steps]
+    print("\nlayers, MB: " + ", ".join(f"{size / 1e6:.1f}" for size in sizes if size > 10_000))
+    newest = next(size for size in sizes if size > 10_000)
+    assert newest == pytest.approx(model_bytes, rel=0.01)
+
+
+WHAT_WAS_IMPORTED = """
+import json, sys
+import boto3, handler.app, handler.runtime, engine.engine
+loaded = [m for m in list(sys.modules.values()) if (getattr(m, "__file__", None) or "").endswith(".py")]
+def flags(module):
+    try:
+        return int.from_bytes(open(module.__cached__, "rb").read(8)[4:], "little")
+    except OSError:
+        return None
+print(json.dumps({m.__name__: flags(m) for m in loaded if m.__name__ != "__main__"}))
+"""
+
+
+def test_everything_that_is_imported_is_compiled_and_not_checked_against_its_source(image: str) -> None:
+    flags = json.loads(in_container(image, WHAT_WAS_IMPORTED).stdout)
+    assert len(flags) > 200
+    assert {name: found for name, found in flags.items() if found != 1} == {}
+
+
+def test_the_files_that_are_only_for_building_stayed_behind(image: str) -> None:
+    listing = in_container(image, "import os; print(sorted(os.listdir('/opt/qwarm')))").stdout
+    assert listing.strip() == "['engine', 'handler', 'model.gguf', 'packages']"
+
+
+# --- how it runs ---
+
+
+ANSWER = """
+import json, sys
+from handler import local
+from handler.app import handler
+result = handler(json.load(open("/event.json")), local.LocalContext())
+print(json.dumps(result))
+"""
+
+
+@pytest.mark.parametrize(("cpu", "isa"), [("neoverse-n1", "dotprod"), ("max", BEST_ISA)])
+def test_it_answers_on_a_cpu_with_a_read_only_disk_no_home_no_dev_shm_and_an_unknown_user(
+    image: str, cpu: str, isa: str
+) -> None:
+    if not EMULATED:
+        pytest.skip("another CPU needs emulation")
+    mounted = f"{event('chat_plain')}:/event.json:ro"
+    variables = {**KEY, "QEMU_CPU": cpu, "HOME": "", "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "2048"}
+    answered = in_container(image, ANSWER, "--ipc", "none", "--volume", mounted, **variables)
+    assert answered.returncode == 0, answered.stderr
+    result = json.loads(answered.stdout)
+    assert result["statusCode"] == 200, result["body"]
+    assert records(answered.stderr, "prefill")[0]["kernel"].startswith(f"{isa}/")
+
+
+def test_a_function_without_a_key_does_not_start(image: str) -> None:
+    failed = in_container(image, "from handler.app import init; init()")
+    assert failed.returncode == 1
+    assert "QWARM_API_KEY is not set" in failed.stderr
+
+
+def test_a_missing_model_is_one_line_in_the_log(image: str) -> None:
+    program = "from handler.app import init; init().loader.engine(60_000)"
+    failed = in_container(image, program, **KEY, QWARM_MODEL="/tmp/none.gguf")
+    (said,) = records(failed.stderr, "load_failed")
+    assert "/tmp/none.gguf" in said["reason"]
+    assert "\n" not in said["reason"]
+
+
+def records(log: str, message: str) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in re.findall(r"^\{.*\}\s*$", log, re.MULTILINE)]
+    return [line for line in lines if line.get("message") == message]
+
+
+# --- under the SAM CLI ---
+
+
+@pytest.fixture(scope="session")
+def variables_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("sam") / "env.json"
+    path.write_text(json.dumps({"Parameters": KEY}))
+    return path
+
+
+def invoke(name: str, variables: Path) -> tuple[Any, str]:
+    """The result and the log of one invocation in a new environment."""
+    done = run(SAM, "local", "invoke", "ChatFunction", "--event", event(name), "--env-vars", variables)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout), done.stderr  # exactly one JSON document
+
+
+@pytest.mark.parametrize(
+    ("name", "content_type"), [("chat_plain", "application/json"), ("chat_stream", "text/event-stream")]
+)
+def test_sam_local_invoke_answers_a_request(image: str, variables_file: Path, name: str, content_type: str) -> None:
+    result, log = invoke(name, variables_file)
+    assert (result["statusCode"], result["headers"]["content-type"].split(";")[0]) == (200, content_type)
+    (prefill,) = records(log, "prefill")
+    assert prefill["prefill_path"] == "full"
+    if EMULATED:
+        assert prefill["kernel"].startswith(f"{BEST_ISA}/")
+    (ready,) = records(log, "ready")
+    print(f"\n{name}: init {ready['init_ms']} ms, load {ready['load_ms']} ms, prefill {prefill['prefill_ms']} ms")
+
+
+def test_sam_local_invoke_answers_a_broken_request_with_a_400(image: str, variables_file: Path) -> None:
+    result, _ = invoke("bad_json", variables_file)
+    assert result["statusCode"] == 400
+    assert json.loads(result["body"])["error"]["type"] == "invalid_request_error"
+
+
+def test_a_declared_setting_can_be_overridden_locally(image: str, tmp_path: Path) -> None:
+    path = tmp_path / "env.json"
+    path.write_text(json.dumps({"Parameters": {**KEY, "QWARM_ISA": "dotprod", "QWARM_CONTEXT": "2048"}}))
+    result, log = invoke("chat_tools", path)
+    assert result["statusCode"] == 200
+    assert records(log, "prefill")[0]["kernel"].startswith("dotprod/")
+    assert records(log, "ready")[0]["context"] == 2048
+
+
+class Warm:
+    """`sam local start-lambda`, which keeps its container between invocations."""
+
+    def __init__(self, variables: Path, log: Path) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.log = log
+        command = [SAM, "local", "start-lambda", "--host", "127.0.0.1", "--port", str(self.port)]
+        command += ["--env-vars", variables, "--warm-containers", "LAZY"]
+        with log.open("w") as output:
+            self.process = subprocess.Popen([str(word) for word in command], cwd=ROOT, stderr=output, stdout=output)
+        give_up_s = time.monotonic() + START_TIMEOUT_S
+        while True:
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
+                    return
+            assert self.process.poll() is None and time.monotonic() < give_up_s, log.read_text()
+            time.sleep(0.2)
+
+    def invoke(self, said: bytes) -> Any:
+        url = f"http://127.0.0.1:{self.port}/2015-03-31/functions/ChatFunction/invocations"
+        with urllib.request.urlopen(url, data=said, timeout=START_TIMEOUT_S) as response:
+            return json.loads(response.read())
+
+    def close(self) -> None:
+        self.process.send_signal(signal.SIGINT)
+        try:
+            self.process.wait(60)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+@pytest.fixture
+def warm(image: str, variables_file: Path, tmp_path: Path) -> Iterator[Warm]:
+    running = Warm(variables_file, tmp_path / "start-lambda.log")
+    yield running
+    running.close()
+
+
+def test_a_warm_environment_goes_on_from_what_the_first_request_left(warm: Warm) -> None:
+    said = event("chat_tools").read_bytes()
+    times_s = []
+    for _ in range(2):
+        started_s = time.monotonic()
+        assert warm.invoke(said)["statusCode"] == 200
+        times_s.append(time.monotonic() - started_s)
+    time.sleep(1)
+    first, second = records(warm.log.read_text(), "prefill")
+    assert (first["prefill_path"], second["prefill_path"]) == ("full", "anchor")
+    assert second["prefilled"] <= 4
+    assert (first["cold_start"], second["cold_start"]) == (True, False)
+    print(f"\nstart-lambda: {times_s[0]:.1f} s cold, {times_s[1]:.2f} s warm")
+
+
+# --- other machines ---
+
+
+@pytest.mark.skipif(shutil.which("sh") is None, reason="needs a shell")
+def test_a_build_for_another_architecture_says_what_to_do() -> None:
+    dockerfile = (ROOT / "Dockerfile").read_text().replace("\\\n", "")
+    check = next(line for line in dockerfile.splitlines() if "uname -m" in line).removeprefix("RUN ")
+    done = run("sh", "-c", check)
+    if platform.machine() == "aarch64":
+        assert done.returncode == 0
+    else:
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "--platform linux/arm64" in done.stderr
