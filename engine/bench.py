@@ -38,8 +38,6 @@ def add_bench(subcommands: Subcommands) -> None:
 
 def run_bench(arguments: argparse.Namespace) -> None:
     """Measure and print."""
-    from tqdm import tqdm  # only developers have it
-
     from tqdm import tqdm  # of the development environment; the other commands are in the image too
 
     lengths = [int(part) for part in arguments.prompt.split(",")]

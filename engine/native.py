@@ -5,6 +5,7 @@ A C failure becomes the engine error that says the same.  The GIL is released in
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -63,10 +64,30 @@ def isas() -> list[str]:
     return names
 
 
+def fastest_isa() -> str:
+    """The quicker of the two best kernel sets, by a trial of well under a millisecond; with one set, that one."""
+    best, *others = isas()
+    if not others or others[0] == "scalar":
+        return best
+
+    def trial_s(isa: str) -> float:
+        name = ffi.new("char[]", isa.encode())
+        started = time.perf_counter()
+        _check(lib.qw_isa_trial(name))
+        return time.perf_counter() - started
+
+    rounds = [(trial_s(best), trial_s(others[0])) for _ in range(6)][1:]  # the first one warms up
+    return best if min(first for first, _ in rounds) <= min(second for _, second in rounds) else others[0]
+
+
 class Model:
     """The weights.  Keeps the file's mapping alive while C points into it."""
 
     def __init__(self, file: ModelFile, *, n_threads: int, isa: str | None = None, exact: bool = False) -> None:
+        """``isa``: a kernel set by name, None for the fastest here.
+
+        Raises ModelFileError naming the tensor at fault, UnsupportedCpu or OutOfMemory.
+        """
         names = {name: ffi.new("char[]", name.encode()) for name in file.tensors}
         self._buffer = ffi.from_buffer(file.buffer)
         tensors = ffi.new("qw_tensor[]", len(names))
@@ -78,7 +99,7 @@ class Model:
             slot.data = self._buffer + tensor.offset
             slot.n_bytes = tensor.n_bytes
         out = ffi.new("qw_model **")
-        config, keep = _config(file, n_threads, isa, exact)
+        config, keep = _config(file, n_threads, isa or fastest_isa(), exact)
         try:
             _check(lib.qw_model_create(out, config, tensors, len(names)))
         except ModelFileError as error:
@@ -96,11 +117,11 @@ class Model:
         self.kv_token_bytes: int = lib.qw_model_kv_token_bytes(self._handle)
 
 
-def _config(file: ModelFile, n_threads: int, isa: str | None, exact: bool) -> tuple[Any, list[Any]]:
+def _config(file: ModelFile, n_threads: int, isa: str, exact: bool) -> tuple[Any, list[Any]]:
     """qw_config and what it points to."""
     c = file.config
     recurrent = ffi.new("uint8_t[]", [int(flag) for flag in c.recurrent_layers])
-    name = ffi.new("char[]", isa.encode()) if isa else ffi.NULL
+    name = ffi.new("char[]", isa.encode())
     fields = {
         "n_layers": c.n_layers,
         "n_vocab": c.n_vocab,

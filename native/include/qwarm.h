@@ -68,6 +68,12 @@ const char *qw_best_isa(void);
 const char *qw_nth_isa(size_t n);
 
 /*
+ * Do a fixed piece of prefill's arithmetic, some 10 us of it, with one kernel set: where two sets run, whoever has a
+ * clock can tell which is faster on this machine.
+ */
+qw_status qw_isa_trial(const char *isa);
+
+/*
  * Create a model from tensors whose data stays mapped until qw_model_free().
  * The model is read-only from then on, so threads may share it; its thread pool runs one
  * evaluation at a time and later callers wait.  On failure the error names the tensor.

@@ -220,6 +220,16 @@ def test_a41_an_opened_call_is_of_a_declared_tool_and_the_answer_is_free_after_i
     assert (form.forced(), form.allowed()) == (None, None)
 
 
+def test_a29_a_call_that_the_model_makes_of_itself_is_typed_by_its_tool(engine: Engine) -> None:
+    opening = {engine.tokenizer.specials["<tool_call>"]: 100}
+    for seed in range(4):
+        said = answer(engine, ask(seed, tools=TOOLS[:1], logit_bias=opening, parallel_tool_calls=False))
+        assert (said.end.reason, len(said.calls), said.text) == ("tool_calls", 1, "")
+        name, arguments = said.calls[0]
+        assert name == "find"
+        validate(arguments, TOOLS[0]["function"]["parameters"])
+
+
 def test_thinking_is_closed_when_its_budget_is_used_up(engine: Engine) -> None:
     closing = engine.tokenizer.encode_with_specials(CLOSING)
     for budget in (0, 1, 7):

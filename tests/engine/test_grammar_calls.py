@@ -206,3 +206,11 @@ def test_a_value_of_many_is_one_of_them(vocabulary: GrammarVocabulary) -> None:
     declared = tool({"properties": {"x": {"enum": [f"value{n}" for n in range(3000)]}}, "required": ["x"]})
     assert takes(vocabulary, declared, call(("x", "value2999")))
     assert not takes(vocabulary, declared, call(("x", "value3000")))
+
+
+def test_what_a_union_with_a_string_asks_for_is_relaxed_and_named(vocabulary: GrammarVocabulary) -> None:
+    short = {"anyOf": [{"type": "string", "maxLength": 3}, {"type": "null"}]}
+    plain = {"anyOf": [{"type": "string"}, {"type": "null"}]}
+    declared = tool({"properties": {"short": short, "plain": plain}})
+    assert form_of(vocabulary, declared).relaxed == ("f/properties/short",)
+    assert takes(vocabulary, declared, call(("short", "longer"), ("plain", "null")))

@@ -64,7 +64,7 @@ def test_the_recurrent_state_equals_the_reference(name, phase):
     assert np.abs(state[:size].reshape(expected.shape)[tiled] - expected).max() < 1e-4
 
 
-@pytest.mark.parametrize("split", [None, 1, 7])
+@pytest.mark.parametrize("split", [None, 1, 7, 65])
 @pytest.mark.parametrize("name", F32)
 def test_greedy_continuations_equal_the_reference(name, split):
     z = reference(name)

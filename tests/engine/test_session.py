@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 from oracle_models import logits_of, model, model_file
@@ -189,3 +191,11 @@ def test_a_model_may_be_freed_before_its_sessions_and_snapshots():
     native.ffi.release(own._handle)
     session.load(snapshot)
     assert np.array_equal(logits_of(session, rest), expected)
+
+
+def test_the_set_that_is_chosen_is_one_that_runs_and_its_trial_is_short():
+    started = time.process_time()
+    assert native.fastest_isa() in native.isas()
+    assert time.process_time() - started < 0.05
+    with pytest.raises(UnsupportedCpu):
+        native._check(native.lib.qw_isa_trial(native.ffi.new("char[]", b"sse9")))

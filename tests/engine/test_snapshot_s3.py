@@ -58,7 +58,10 @@ def test_another_environment_starts_from_what_one_uploaded(path, bucket):
     notes = Notes()
     other = load(path, SnapshotPlaces(s3=URL), notes)
     prefilled, said = answer(other, ask("Two?"))
-    assert (prefilled.path, prefilled.restored_at) == ("snapshot_s3", max(position_of(key.split("/")[-1]) for key in keys(bucket)))
+    assert (prefilled.path, prefilled.restored_at) == (
+        "snapshot_s3",
+        max(position_of(key.split("/")[-1]) for key in keys(bucket)),
+    )
     assert said == answer(load(path), ask("Two?"))[1]
     assert [fact["place"] for fact in notes.of("snapshot_read")] == ["snapshot_s3"]
 
