@@ -98,7 +98,7 @@ lint: native  ## ruff, mypy and clang-format; changes nothing
 	$(PYTHON) -m mypy
 	@echo clang-format
 	@$(CLANG_FORMAT) --dry-run --Werror $(C_FILES)
-	@! grep -nE '^.{111,}' $(C_FILES)
+	@! grep -nE '^.{121,}' $(C_FILES)
 
 format: $(VENV)  ## what lint asks for, done
 	$(PYTHON) -m ruff check --fix-only .
@@ -176,9 +176,11 @@ invoke: sam-build build/sam-env.json  ## answer EVENT in the image, under `sam l
 start: sam-build build/sam-env.json  ## keep the image running for `aws lambda invoke` at 127.0.0.1:3001
 	@$(CONTAINERS) $(SAM) local start-lambda --env-vars build/sam-env.json
 
-validate: build/sam-venv/.complete  ## the template, as the SAM CLI and cfn-lint see it
+validate: build/sam-venv/.complete $(VENV)  ## the template, as SAM, its translator and cfn-lint see it
 	$(SAM) validate --lint
 	build/sam-venv/bin/cfn-lint template.yaml
+	$(PYTHON) -m pytest tests/deploy/test_template.py
+	! command -v hadolint >/dev/null || hadolint Dockerfile
 
 test-image: $(IMAGE_MODEL) validate native  ## build the image for arm64 and run it; as root on Debian it installs podman
 	@docker info >/dev/null 2>&1 || tests/deploy/setup.sh

@@ -6,6 +6,7 @@ calls, or to either; else a tool call is bound to its tool's schema from its ope
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Iterable
 
@@ -18,6 +19,7 @@ from engine.sampling import Allowed
 
 _END_OF_THINKING = "\n</think>\n\n"
 _BREAK = "BREAK: /\\n{1,2}/"
+_MAX_TRIALS_S = 1.0  # to find what of the schemas has to be relaxed
 
 
 class AnswerForm:
@@ -29,6 +31,7 @@ class AnswerForm:
         self._vocabulary = vocabulary
         self._tokenizer = vocabulary.tokenizer
         self.relaxed: tuple[str, ...] = ()
+        self._trials_s = 0.0
         self._whole = self._whole_answer(thinking)
         self._matcher: Matcher | None = None
         self._call: Matcher | None = None  # the beginning of any call
@@ -153,10 +156,16 @@ class AnswerForm:
         return matcher
 
     def _expressible(self, schema: str) -> bool:
+        """Whether the library takes a schema.  SchemaTooLarge once that has been asked for too long."""
+        if self._trials_s > _MAX_TRIALS_S:
+            raise SchemaTooLarge("too much of it cannot be expressed")
+        started = time.thread_time()
         try:
             self._vocabulary.matcher(f"start: %json {schema}")
         except InexpressibleGrammar:
             return False
+        finally:
+            self._trials_s += time.thread_time() - started
         return True
 
     def _note(self, places: Iterable[str]) -> None:

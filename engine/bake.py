@@ -81,7 +81,9 @@ def run_bake(arguments: argparse.Namespace) -> None:
 def base_prompt(engine: Engine, request: ChatRequest) -> Prompt:
     """The system block of a request, marked as in any prompt that begins with it.  ValueError if there is none."""
     rendered = engine.render(request)
-    if not rendered.base_end:
+    if rendered.base_end == 0:
+        raise ValueError("there is no system text and no tools in it: there is nothing to bake")
+    if rendered.base_end is None:
         raise ValueError(
             "the chat template has no place after the system block where the state can be kept: "
             "what it writes there is not the same for every conversation"

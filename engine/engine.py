@@ -109,7 +109,8 @@ class Engine:
     def chat(self, request: ChatRequest, remaining_ms: RemainingMs) -> Iterator[Event]:
         """Answer a conversation.  ``remaining_ms`` is asked again and again; at 0 the answer ends.
 
-        Raises InvalidPrompt, ContextFull, OutOfTime or Busy before the first event, and NumericFault at any time.
+        Raises InvalidPrompt, ContextFull, OutOfTime or Busy before the first event, and NumericFault or DeadEnd at
+        any time.
         Closing the iterator stops the work and leaves the engine ready for the next request.
         """
         with self._exclusive(remaining_ms):

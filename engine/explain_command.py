@@ -56,15 +56,19 @@ def _names(paths: list[str]) -> list[str]:
 
 def _text(e: Explanation) -> str:
     shared = f", {e.shared} of them as in {e.like}" if e.like else ""
-    lines = [f"{e.name}: {e.prompt_tokens} tokens{shared}"]
+    lines = [f"{e.name}: {_tokens(e.prompt_tokens)}{shared}"]
     place = f"{e.path} at {e.restored_at}" if e.restored_at else e.path
-    rows = [("starts from", f"{e.served_by} ({place}), {e.prefilled} tokens are evaluated")]
+    rows = [("starts from", f"{e.served_by} ({place}), {_tokens(e.prefilled)} to evaluate")]
     if e.like is not None:
         rows.append(("because", e.why))
         if e.had or e.got:
             rows += [("both have", f"…{_line(e.shared_text)}"), (e.like, _line(e.had)), (e.name, _line(e.got))]
     width = max(len(label) for label, _ in rows)
     return "\n".join([*lines, *(f"  {label:<{width}}  {text}" for label, text in rows)])
+
+
+def _tokens(n: int) -> str:
+    return f"{n} token{'' if n == 1 else 's'}"
 
 
 def _line(text: str) -> str:

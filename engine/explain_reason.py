@@ -82,7 +82,7 @@ def _message_reason(before: Turn, turn: Turn, shared: int) -> str:
     if anchor is not None and shared < anchor:
         return (
             "a new user message follows, and the template now leaves the think blocks out of the turn that is over: "
-            "it starts from where that turn's first answer began"
+            "they part where that turn's first answer began"
         )
     if len(turn.messages) == len(before.messages):
         return f"thinking was switched {'on' if turn.rendered.thinking else 'off'} for the same messages"

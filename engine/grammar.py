@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from llguidance import LLMatcher, LLTokenizer
 
 
+_MAX_GRAMMAR_CHARS = 4_000_000
 _MAX_ITEMS_IN_ROW = 20_000  # a schema with hundreds of optional properties has thousands
 
 
@@ -75,6 +76,8 @@ class GrammarVocabulary:
         """The beginning of a grammar in llguidance's dialect of Lark.  InexpressibleGrammar says what is wrong."""
         from llguidance import LLMatcher, LLParserLimits
 
+        if len(grammar) > _MAX_GRAMMAR_CHARS:
+            raise InexpressibleGrammar(f"it takes more than {_MAX_GRAMMAR_CHARS} characters of grammar")
         limits = LLParserLimits(max_items_in_row=_MAX_ITEMS_IN_ROW, verbose_errors=False)
         matcher = LLMatcher(self._prepare(), grammar, log_level=0, limits=limits)
         if matcher.is_error():

@@ -24,8 +24,8 @@ _KEY = re.compile(r"[^<>\n]{1,256}")  # what the parser of calls takes for a nam
 _OPEN_ENDED = r"~/(?s:.*)\n<\/parameter>(?s:.*)/"
 _RAW = rf"/\n(?s:.*)/ & {_OPEN_ENDED}"  # with the line break that precedes it
 _ANY_KEY = "/[^<>\\n]{1,64}/"
+_UNKEPT = ("format", "pattern", "minLength", "maxLength", "minimum", "maximum")  # by text that is just text
 _MAX_LENGTH = 10_000
-_MAX_UNION_DEPTH = 8
 _MAX_PARTS = 10_000  # of the schemas of all tools
 _ANCHORED_END = re.compile(r"(?<!\\)(?:\\\\)*\$\Z")
 
@@ -143,6 +143,9 @@ class _Tool:
             yield f"{value}: ({' & '.join((_RAW, *conditions))}) {_END}"
         elif "string" in types:
             value = "raw"
+            asked = json.dumps(self._schema.at(self._schema.resolved(pointer)))
+            if any(f'"{name}"' in asked for name in _UNKEPT):
+                self._left_out[pointer] = None
         else:
             value = f'"\\n" %json {self._schema.json(pointer, types)} {_END}'
         yield f"{rule}: {opening} {value}"
@@ -172,29 +175,11 @@ class _Tool:
     def _literals(self, pointer: str, types: set[str]) -> list[str]:
         """The texts of the only values there are, if the schema lists them."""
         texts: dict[str, None] = {}
-        for value in self._values(pointer, 0) or ():
+        for value in self._schema.values(pointer) or ():
             name = type_of(value)
             if name in types or (name == "integer" and "number" in types):
                 texts[value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)] = None
         return [text for text in texts if "\n</parameter>" not in f"\n{text}"]
-
-    def _values(self, pointer: str, depth: int) -> list[Any] | None:
-        pointer = self._schema.resolved(pointer)
-        node = self._schema.at(pointer)
-        if not isinstance(node, dict) or depth > _MAX_UNION_DEPTH:
-            return None
-        if "const" in node:
-            return [node["const"]]
-        if isinstance(node.get("enum"), list):
-            return list(node["enum"])
-        if node.get("type") == "null":
-            return [None]
-        for name in ("anyOf", "oneOf", "allOf"):
-            branches = node.get(name)
-            if isinstance(branches, list) and (name != "allOf" or len(branches) == 1):
-                found = [self._values(f"{pointer}/{name}/{n}", depth + 1) for n in range(len(branches))]
-                return None if None in found else [value for values in found for value in values or ()]
-        return None
 
     def _conditions(self, pointer: str) -> list[str]:
         """A string's length and pattern, as terminals that its raw text must match too."""
@@ -210,7 +195,7 @@ class _Tool:
             conditions += [searched] if searched else []
             if searched is None:
                 self._left_out[pointer] = None
-        if "format" in node:
+        if conditions and "format" in node:
             self._left_out[pointer] = None
         return conditions
 

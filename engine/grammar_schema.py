@@ -12,7 +12,6 @@ from urllib.parse import quote, unquote
 
 MAX_DEPTH = 48
 MAX_PARTS = 2000
-_MAX_TRIALS = 200
 
 _MAPS = ("$defs", "definitions", "properties", "patternProperties")
 _LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
@@ -43,7 +42,6 @@ class Schema:
         """Raises SchemaTooLarge."""
         self._given = schema
         self.n_parts = 0
-        self._n_trials = 0
         self.relaxed: list[str] = []
         self.root = self._cleaned(schema, "", 0)
 
@@ -53,7 +51,7 @@ class Schema:
         if not isinstance(node, dict):
             node = {"enum": []} if node is False else {}
         if '"$ref"' in json.dumps(node):
-            node = {"$ref": _ROOT + quote(pointer), "$defs": {"root": self.root}}
+            node = {"$ref": _ROOT + _fragment(pointer), "$defs": {"root": self.root}}
         if types and "type" not in node:
             node = {**node, "type": sorted(types)}
         return json.dumps({**node, "x-guidance": {"whitespace_pattern": _WHITESPACE}})
@@ -70,8 +68,32 @@ class Schema:
             pointer = unquote(node["$ref"].removeprefix(_ROOT))
         return pointer
 
+    def values(self, pointer: str) -> list[Any] | None:
+        """The only values there are, if the part at a pointer lists them itself or in its alternatives."""
+        values: list[Any] = []
+        pending, seen = [pointer], set()
+        while pending:
+            pointer = self.resolved(pending.pop(0))
+            node = self.at(pointer)
+            if pointer in seen:
+                continue
+            seen.add(pointer)
+            if not isinstance(node, dict):
+                return None
+            if "const" in node:
+                values.append(node["const"])
+            elif isinstance(node.get("enum"), list):
+                values += node["enum"]
+            elif node.get("type") == "null":
+                values.append(None)
+            elif (name := _union(node)) is not None:
+                pending[:0] = [f"{pointer}/{name}/{n}" for n in range(len(node[name]))]
+            else:
+                return None
+        return values
+
     def fit(self, expressible: Expressible, pointers: Iterable[str] = ("",)) -> None:
-        """Relax what cannot be expressed, at places as small as will do.  Raises SchemaTooLarge after many trials."""
+        """Relax what cannot be expressed, at places as small as will do."""
         root = self.root if isinstance(self.root, dict) else {}
         shared = [f"/{name}/{escaped(key)}" for name in ("$defs", "definitions") for key in root.get(name, ())]
         for pointer in (*shared, *pointers):
@@ -79,23 +101,17 @@ class Schema:
 
     def _fit(self, expressible: Expressible, pointer: str) -> None:
         node = self.at(pointer)
-        if not isinstance(node, dict) or self._holds(expressible, pointer):
+        if not isinstance(node, dict) or expressible(self.json(pointer)):
             return
         for child in list(_children(node, pointer)):
             self._fit(expressible, child)
         for simpler in (_any_for_one, _shape, _type, _anything):
-            if self._holds(expressible, pointer):
+            if expressible(self.json(pointer)):
                 return
             simplified = simpler(node)
             node.clear()
             node.update(simplified)
             self._note(pointer)
-
-    def _holds(self, expressible: Expressible, pointer: str) -> bool:
-        self._n_trials += 1
-        if self._n_trials > _MAX_TRIALS:
-            raise SchemaTooLarge("too much of it cannot be expressed")
-        return expressible(self.json(pointer))
 
     def _cleaned(self, schema: object, pointer: str, depth: int) -> Any:
         """A copy of nothing but what constrains values; references that lead out or nowhere are dropped."""
@@ -115,7 +131,7 @@ class Schema:
                 if target is None:
                     self._note(pointer)
                 else:
-                    copy[name] = _ROOT + quote(target)
+                    copy[name] = _ROOT + _fragment(target)
             elif name in _MAPS and isinstance(value, dict):
                 copy[name] = {k: self._cleaned(v, f"{place}/{escaped(k)}", depth + 1) for k, v in value.items()}
             elif name in _LISTS and isinstance(value, list):
@@ -143,6 +159,16 @@ class Schema:
 def escaped(key: str) -> str:
     """A key as part of a JSON pointer."""
     return key.replace("~", "~0").replace("/", "~1")
+
+
+def _union(node: dict[str, Any]) -> str | None:
+    """The keyword under which a part has alternatives, or the only thing it is."""
+    lists = {name: node[name] for name in ("anyOf", "oneOf", "allOf") if isinstance(node.get(name), list)}
+    return next((name for name, parts in lists.items() if name != "allOf" or len(parts) == 1), None)
+
+
+def _fragment(pointer: str) -> str:
+    return quote(pointer, safe="/~$")
 
 
 def _at(node: Any, pointer: str) -> Any:

@@ -73,7 +73,7 @@ class Snapshots:
         self._format = SnapshotFormat.of(model, fingerprint)
         self._note = note
         self._unusable: set[tuple[PrefillPath, str]] = set()
-        self._settled: set[str] = set()  # stored, or tried to
+        self._tried: set[tuple[PrefillPath, str]] = set()  # to write
         self._paused_until_s: dict[PrefillPath, float] = {}
 
     def find(self, ids: Ids, longer_than: int, remaining_ms: float, make_room: Callable[[int], bool]) -> Stored | None:
@@ -105,14 +105,12 @@ class Snapshots:
     def next_write(self, entries: Iterable[Entry], free_bytes: int) -> Write | None:
         """The first base state that a store lacks, as a file.  ``free_bytes``: memory there is for it."""
         for entry in entries:
-            name = snapshot_name(self._fingerprint, entry.ids)
-            if entry.kind != Kind.BASE or name in self._settled:
+            if entry.kind != Kind.BASE or self._format.file_bytes(entry.position) > free_bytes:
                 continue
+            name = snapshot_name(self._fingerprint, entry.ids)
             stores = self._lacking(name)
-            if not stores:
-                self._settled.add(name)
-            elif self._format.file_bytes(entry.position) <= free_bytes:
-                self._settled.add(name)
+            if stores:
+                self._tried |= {(store.path, name) for store in stores}
                 return Write(name, self._format.encode(entry.ids, entry.snapshot.to_bytes()), stores)
         return None
 
@@ -141,14 +139,24 @@ class Snapshots:
         return best
 
     def _lacking(self, name: str) -> tuple[Store, ...]:
-        """The stores to write a file to: none if the image has it."""
+        """The stores to write a file to: none if the image has it, and each once."""
         having = [s for s in self._stores if name in self._names(s) and (s.path, name) not in self._unusable]
         if any(store.path == "snapshot_baked" for store in having):
             return ()
-        return tuple(store for store in self._stores if store.writable and store not in having)
+        return tuple(
+            store
+            for store in self._stores
+            if store.writable
+            and store not in having
+            and (store.path, name) not in self._tried
+            and not self._is_paused(store)
+        )
+
+    def _is_paused(self, store: Store) -> bool:
+        return time.monotonic() < self._paused_until_s.get(store.path, 0.0)
 
     def _names(self, store: Store) -> set[str]:
-        if time.monotonic() < self._paused_until_s.get(store.path, 0.0):
+        if self._is_paused(store):
             return set()
         try:
             return store.names()

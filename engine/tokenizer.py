@@ -105,9 +105,9 @@ class Tokenizer:
 
     def every_token(self) -> list[bytes]:
         """The bytes of every row, special tokens spelled out; padding and rows past the vocabulary have none."""
-        names = map(self._bpe.id_to_token, range(self.n_vocab))
-        tokens = ["" if name is None else name.translate(_LATIN1_OF) for name in names]
-        rows = [token.encode("latin-1") for token in tokens]
+        with _collector_paused():
+            names = map(self._bpe.id_to_token, range(self.n_vocab))
+            rows = [b"" if name is None else name.translate(_LATIN1_OF).encode("latin-1") for name in names]
         for text, id_ in self.specials.items():
             rows[id_] = text.encode()
         return rows

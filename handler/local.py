@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 import threading
 import time
@@ -128,6 +129,7 @@ def main(argv: list[str]) -> int:
         _say(f"qwarm: {failure}")
         return 1
     _say(_greeting(engine, f"http://{options.host}:{server.server_port}/v1", settings.auth == "key"))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as a container's first process it would be ignored
     try:
         server.serve_forever()
     except KeyboardInterrupt:

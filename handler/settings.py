@@ -208,3 +208,17 @@ def _expected(message: str) -> str:
 def listed(text: str) -> tuple[str, ...]:
     """The parts of a text between commas."""
     return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def table() -> str:
+    """The settings as a Markdown table: README's is this text."""
+    lines = ["| variable | default | |", "|---|---|---|"]
+    for field in Settings.model_fields.values():
+        shown = str(field.default).lower() if isinstance(field.default, bool) else field.default
+        default = "" if shown in (None, "") else f"`{shown}`"
+        lines.append(f"| `{field.alias}` | {default} | {field.description} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(table())  # noqa: T201  what README.md quotes

@@ -20,10 +20,8 @@ enum { ADD_TO_U64 = 0 };
 
 void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t id,
                                            void (*translated)(qemu_plugin_id_t, struct qemu_plugin_tb *));
-void qemu_plugin_register_vcpu_tb_exec_inline(struct qemu_plugin_tb *tb, int operation, void *counter,
-                                              uint64_t n);
-void qemu_plugin_register_atexit_cb(qemu_plugin_id_t id, void (*finished)(qemu_plugin_id_t, void *),
-                                    void *data);
+void qemu_plugin_register_vcpu_tb_exec_inline(struct qemu_plugin_tb *tb, int operation, void *counter, uint64_t n);
+void qemu_plugin_register_atexit_cb(qemu_plugin_id_t id, void (*finished)(qemu_plugin_id_t, void *), void *data);
 size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *tb);
 struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *tb, size_t index);
 const char *qemu_plugin_insn_symbol(const struct qemu_plugin_insn *insn);

@@ -116,8 +116,7 @@ int main(int argc, char **argv) {
 
     size_t n_tokens = argc == 5 ? strtoul(argv[3], NULL, 10) : 0;
     if (n_tokens == 0 || n_tokens > MOST_TOKENS) {
-        fprintf(stderr, "usage: %s ISA prefill|decode TOKENS PASSES, with 1 to %d tokens\n", argv[0],
-                MOST_TOKENS);
+        fprintf(stderr, "usage: %s ISA prefill|decode TOKENS PASSES, with 1 to %d tokens\n", argv[0], MOST_TOKENS);
         return 2;
     }
     qw_phase phase = strcmp(argv[2], "decode") ? QW_PREFILL : QW_DECODE;

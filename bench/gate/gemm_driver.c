@@ -28,8 +28,7 @@ int main(int argc, char **argv) {
     while (k && type < QW_TYPE_COUNT && (!k->expand[type] || strcmp(qw_type_get(type)->name, argv[2])))
         type++;
     if (!k || type == QW_TYPE_COUNT) {
-        fprintf(stderr, "usage: %s ISA TYPE ROWS PASSES, with a set this CPU runs and a GGUF type name\n",
-                argv[0]);
+        fprintf(stderr, "usage: %s ISA TYPE ROWS PASSES, with a set this CPU runs and a GGUF type name\n", argv[0]);
         return 2;
     }
     size_t n_rows = strtoul(argv[3], NULL, 10), n_passes = strtoul(argv[4], NULL, 10);
@@ -50,8 +49,8 @@ int main(int argc, char **argv) {
         else
             for (size_t part = 0; part < N_PARTS; part++) {
                 k->expand[type](w + part * part_bytes, col_bytes, N_COLS, QW_BLOCK_K, panel, scale);
-                k->gemm_i8(q + part * n_blocks * k->act_block_bytes, meta + part * n_blocks * QW_ACT_META,
-                           n_blocks, panel, scale, c, part == 0);
+                k->gemm_i8(q + part * n_blocks * k->act_block_bytes, meta + part * n_blocks * QW_ACT_META, n_blocks,
+                           panel, scale, c, part == 0);
             }
     }
     printf("%zu\n", (n_rows ? n_rows : 1) * N_COLS * N_K);

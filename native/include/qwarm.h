@@ -81,11 +81,11 @@ qw_status qw_isa_trial(const char *isa);
 qw_status qw_model_create(qw_model **out, const qw_config *config, const qw_tensor *tensors, size_t n_tensors);
 void qw_model_free(qw_model *model); /* the memory lives until its last session and snapshot are freed too */
 
-const char *qw_model_isa(const qw_model *model);  /* the kernel set in use */
-const char *qw_model_gemm(const qw_model *model); /* how prefill rows are multiplied: gemm_i8 or exact */
-size_t qw_model_state_bytes(const qw_model *model);       /* recurrent state of one position */
-size_t qw_model_kv_token_bytes(const qw_model *model);    /* attention rows of one token */
-size_t qw_model_workspace_bytes(const qw_model *model);   /* buffers of one evaluation, taken at create */
+const char *qw_model_isa(const qw_model *model);        /* the kernel set in use */
+const char *qw_model_gemm(const qw_model *model);       /* how prefill rows are multiplied: gemm_i8 or exact */
+size_t qw_model_state_bytes(const qw_model *model);     /* recurrent state of one position */
+size_t qw_model_kv_token_bytes(const qw_model *model);  /* attention rows of one token */
+size_t qw_model_workspace_bytes(const qw_model *model); /* buffers of one evaluation, taken at create */
 
 /* A timeline of tokens.  One thread at a time.  n_context: the most tokens it will ever hold. */
 qw_status qw_session_create(qw_session **out, const qw_model *model, size_t n_context);
@@ -96,17 +96,25 @@ typedef enum qw_phase {
     QW_DECODE = 1   /* GEMV and the recurrent delta rule, one token after another */
 } qw_phase;
 
-/* Tokens to run, and what to keep of the run. */
+/*
+ * Tokens to run, and what to keep of the run.
+ *
+ * logits: n_logits rows of n_vocab, those of the last n_logits tokens.
+ * hidden: NULL, or the residual stream [n_layers + 1][n_tokens][n_hidden]: what enters each layer, then the final
+ *         norm's output.
+ * marks:  increasing positions in (position, position + n_tokens] to take snapshots at; prefill only.
+ * snapshots: [n_marks], written on success; the caller's to free.
+ */
 typedef struct qw_batch {
     const int32_t *tokens;
     size_t n_tokens;
     qw_phase phase;
-    float *logits;   /* n_logits rows of n_vocab: those of the last n_logits tokens */
+    float *logits;
     size_t n_logits;
-    float *hidden;   /* NULL, or the residual stream [n_layers + 1][n_tokens][n_hidden]: what enters each layer, then the final norm's output */
-    const size_t *marks; /* increasing positions in (position, position + n_tokens] to take snapshots at; prefill only */
+    float *hidden;
+    const size_t *marks;
     size_t n_marks;
-    qw_snapshot **snapshots; /* [n_marks], written on success; the caller's to free */
+    qw_snapshot **snapshots;
 } qw_batch;
 
 /*
@@ -125,8 +133,8 @@ void qw_session_reset(qw_session *session); /* position 0, as new */
 typedef struct qw_counters {
     uint64_t prefill_tokens;
     uint64_t decode_tokens;
-    uint64_t gemm_rows;     /* rows that went through the P8 GEMM, per matrix */
-    uint64_t gemv_rows;     /* rows that went through the GEMV, per matrix */
+    uint64_t gemm_rows; /* rows that went through the P8 GEMM, per matrix */
+    uint64_t gemv_rows; /* rows that went through the GEMV, per matrix */
 } qw_counters;
 void qw_session_counters(const qw_session *session, qw_counters *out);
 
@@ -146,7 +154,8 @@ size_t qw_snapshots_bytes(const qw_snapshot *const *snapshots, size_t n);
 /* A snapshot as bytes of a fixed, version-1 layout: recurrent state, conv rows, then KV rows.  For files. */
 size_t qw_snapshot_export_bytes(const qw_snapshot *snapshot);
 void qw_snapshot_export(const qw_snapshot *snapshot, void *buffer);
-qw_status qw_snapshot_import(qw_snapshot **out, const qw_model *model, size_t position, const void *buffer, size_t n_bytes);
+qw_status qw_snapshot_import(qw_snapshot **out, const qw_model *model, size_t position, const void *buffer,
+                             size_t n_bytes);
 
 /* Dequantize n values (a multiple of the type's block) with the reference code; for tests and tools. */
 qw_status qw_dequantize(uint32_t type, const void *blocks, size_t n, float *out);

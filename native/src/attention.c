@@ -25,8 +25,12 @@ typedef struct {
 
 static shape shape_of(const qw_model *m) {
     const qw_config *c = &m->config;
-    return (shape){c->n_heads, c->n_kv_heads, c->head_dim, c->n_heads / c->n_kv_heads,
-                   2 * (size_t)c->n_heads * c->head_dim, (size_t)c->n_kv_heads * c->head_dim};
+    return (shape){c->n_heads,
+                   c->n_kv_heads,
+                   c->head_dim,
+                   c->n_heads / c->n_kv_heads,
+                   2 * (size_t)c->n_heads * c->head_dim,
+                   (size_t)c->n_kv_heads * c->head_dim};
 }
 
 /* Half-split pairing: dimension i turns with i + rotary_dims / 2; dimensions past rotary_dims pass through. */
@@ -124,8 +128,14 @@ static void query_unit(void *argument, size_t unit, size_t thread) {
     }
     memset(scratch->o, 0, n * s.head_dim * sizeof(float));
 
-    qw_attention_tile tile = {.n_rows = n, .head_dim = s.head_dim, .q = scratch->q, .half = !m->config.exact,
-                              .limit = scratch->limit, .m = scratch->m, .l = scratch->l, .o = scratch->o,
+    qw_attention_tile tile = {.n_rows = n,
+                              .head_dim = s.head_dim,
+                              .q = scratch->q,
+                              .half = !m->config.exact,
+                              .limit = scratch->limit,
+                              .m = scratch->m,
+                              .l = scratch->l,
+                              .o = scratch->o,
                               .scratch = scratch->tile};
     for (size_t key = 0; key < position + n_tokens; key += QW_KEY_TILE) {
         qw_page *page = job->e->session->pages[key / QW_KEY_TILE];
@@ -152,7 +162,8 @@ static void gated_row(const void *source, size_t row, float *out) {
     shape s = shape_of(m);
     for (size_t h = 0; h < s.n_heads; h++) {
         const float *gate = m->work.u + row * s.q_width + (2 * h + 1) * s.head_dim;
-        m->kernels->sigmoid_mul(gate, m->work.o + row * (s.q_width / 2) + h * s.head_dim, s.head_dim, out + h * s.head_dim);
+        m->kernels->sigmoid_mul(gate, m->work.o + row * (s.q_width / 2) + h * s.head_dim, s.head_dim,
+                                out + h * s.head_dim);
     }
 }
 

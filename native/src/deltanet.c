@@ -25,7 +25,8 @@ size_t qw_delta_scratch_bytes(const qw_model *m) {
 }
 
 /* log decay = a softplus(alpha + dt_bias), beta = sigmoid(b), for n tokens of one value head. */
-static void gates(const qw_model *m, const qw_layer *l, size_t row, size_t n, size_t head, float *log_decay, float *beta) {
+static void gates(const qw_model *m, const qw_layer *l, size_t row, size_t n, size_t head, float *log_decay,
+                  float *beta) {
     size_t n_heads = m->config.n_value_heads;
     for (size_t t = 0; t < n; t++) {
         const float *ab = m->work.ab + (row + t) * 2 * n_heads;
@@ -75,10 +76,20 @@ static void delta_unit(void *argument, size_t unit, size_t thread) {
             k->l2_norm(key + t * dim, dim, 1e-6f, 1.0f);
         }
         gates(m, job->l, row, n, head, log_decay, beta);
-        qw_delta_block block = {.n_tokens = n, .n_k = dim, .n_v = n_v, .state = s, .ld_state = dim,
-                                .q = q, .k = key, .ld_qk = dim, .v = v, .ld_v = n_v,
-                                .log_decay = log_decay, .beta = beta,
-                                .o = m->work.o + row * m->value_width + head * dim + slice, .ld_o = m->value_width};
+        qw_delta_block block = {.n_tokens = n,
+                                .n_k = dim,
+                                .n_v = n_v,
+                                .state = s,
+                                .ld_state = dim,
+                                .q = q,
+                                .k = key,
+                                .ld_qk = dim,
+                                .v = v,
+                                .ld_v = n_v,
+                                .log_decay = log_decay,
+                                .beta = beta,
+                                .o = m->work.o + row * m->value_width + head * dim + slice,
+                                .ld_o = m->value_width};
         if (e->phase == QW_PREFILL)
             k->delta_chunk(&block);
         else
@@ -94,7 +105,8 @@ static void gated_norm_row(const void *source, size_t row, float *out) {
     const qw_model *m = job->e->model;
     size_t dim = m->config.delta_head_dim, width = m->value_width;
     for (size_t h = 0; h < m->config.n_value_heads; h++)
-        m->kernels->rms_norm(m->work.o + row * width + h * dim, job->l->delta_norm, m->config.rms_eps, dim, out + h * dim);
+        m->kernels->rms_norm(m->work.o + row * width + h * dim, job->l->delta_norm, m->config.rms_eps, dim,
+                             out + h * dim);
     m->kernels->silu_mul(m->work.z + row * width, out, width, out);
 }
 

@@ -90,7 +90,8 @@ static qw_status forward(const qw_eval *e, const qw_batch *out, size_t done) {
     }
     if (first == e->n_rows)
         return QW_OK;
-    return head(e, first, e->n_rows - first, out->logits + (end - (e->n_rows - first) - wanted_from) * m->config.n_vocab);
+    return head(e, first, e->n_rows - first,
+                out->logits + (end - (e->n_rows - first) - wanted_from) * m->config.n_vocab);
 }
 
 /* Rows of the next block: equal parts, cut at multiples of the delta rule's chunk. */
@@ -142,7 +143,12 @@ static qw_status run_blocks(qw_session *s, const qw_batch *b) {
     size_t mark = 0;
     for (size_t done = 0, n; done < b->n_tokens; done += n) {
         n = block_rows(b->phase, s->position, b->n_tokens - done);
-        qw_eval e = {.model = m, .session = s, .phase = b->phase, .math = math, .position = s->position, .n_rows = n,
+        qw_eval e = {.model = m,
+                     .session = s,
+                     .phase = b->phase,
+                     .math = math,
+                     .position = s->position,
+                     .n_rows = n,
                      .marks = b->snapshots + mark};
         while (mark + e.n_marks < b->n_marks && b->marks[mark + e.n_marks] <= s->position + n)
             e.n_marks++;

@@ -13,7 +13,8 @@ typedef struct qw_eval {
     qw_math math;
     size_t position;
     size_t n_rows;
-    qw_snapshot *const *marks; /* snapshots to fill on the way, their positions increasing, in (position, position + n_rows] */
+    qw_snapshot *const
+        *marks; /* snapshots to fill on the way, their positions increasing, in (position, position + n_rows] */
     size_t n_marks;
 } qw_eval;
 

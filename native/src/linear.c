@@ -78,7 +78,7 @@ typedef struct {
 typedef struct {
     int8_t weights[QW_PANEL_BYTES];
     float scale[QW_PANEL_SCALES];
-    float tiles[];          /* 2 x [QW_MAX_ROWS][QW_PANEL_COLS], or one dequantized column */
+    float tiles[]; /* 2 x [QW_MAX_ROWS][QW_PANEL_COLS], or one dequantized column */
 } panel_scratch;
 
 /*
@@ -107,8 +107,8 @@ static void multiply_p8(qw_model *m, const panel *p, panel_scratch *s, float *ti
     for (size_t kb = 0; kb < n_blocks_k; kb++) {
         size_t number = kb * in->n_row_blocks + first_block;
         prefetch_ahead(m, p, kb, n_blocks_k);
-        k->expand[w->type](data + kb * block_bytes, w->col_bytes, p->n_cols, smaller(QW_BLOCK_K, w->n_k - kb * QW_BLOCK_K),
-                           s->weights, s->scale);
+        k->expand[w->type](data + kb * block_bytes, w->col_bytes, p->n_cols,
+                           smaller(QW_BLOCK_K, w->n_k - kb * QW_BLOCK_K), s->weights, s->scale);
         k->gemm_i8(in->q + number * k->act_block_bytes, in->meta + number * QW_ACT_META, n_blocks, s->weights, s->scale,
                    tiles, kb == 0);
     }
@@ -120,8 +120,8 @@ static void multiply_gemv(qw_model *m, const panel *p, float *tiles) {
     qw_gemv_row rows[QW_GEMV_ROWS];
     for (size_t r = 0; r < p->n_rows; r++)
         rows[r] = (qw_gemv_row){in->x + r * in->n_k, in->q + r * n, in->d + r * groups, in->sum + r * groups};
-    m->kernels->gemv[p->weight->type](p->weight->data + p->column * p->weight->col_bytes, p->weight->col_bytes, p->n_cols,
-                                      p->weight->n_k, rows, p->n_rows, tiles, QW_PANEL_COLS);
+    m->kernels->gemv[p->weight->type](p->weight->data + p->column * p->weight->col_bytes, p->weight->col_bytes,
+                                      p->n_cols, p->weight->n_k, rows, p->n_rows, tiles, QW_PANEL_COLS);
 }
 
 static void multiply_exact(qw_model *m, const panel *p, float *column, float *tiles) {
@@ -129,8 +129,8 @@ static void multiply_exact(qw_model *m, const panel *p, float *column, float *ti
     for (size_t c = 0; c < p->n_cols; c++) {
         qw_dequantize_row(w->type, w->data + (p->column + c) * w->col_bytes, w->n_k, column);
         for (size_t row = p->first; row < p->n_rows; row++)
-            tiles[(row - p->first) * QW_PANEL_COLS + c] =
-                m->kernels->dot_f32(m->work.input.x + row * w->n_k, column, w->n_k);
+            tiles[(row - p->first) * QW_PANEL_COLS + c] = m->kernels->dot_f32(m->work.input.x + row * w->n_k, column,
+                                                                              w->n_k);
     }
 }
 

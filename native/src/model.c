@@ -11,11 +11,11 @@
 
 #include "error.h"
 
-#define TRY(call)                \
-    do {                         \
-        qw_status s_ = (call);   \
-        if (s_ != QW_OK)         \
-            return s_;           \
+#define TRY(call)              \
+    do {                       \
+        qw_status s_ = (call); \
+        if (s_ != QW_OK)       \
+            return s_;         \
     } while (0)
 
 typedef struct {
@@ -36,7 +36,8 @@ static qw_status get_matrix(tensor_list list, const char *name, size_t n_k, size
         return qw_fail(QW_ERR_MODEL, "tensor %s is missing", name);
     if (t->n_dims != 2 || t->dims[0] != n_k || t->dims[1] != n_cols)
         return qw_fail(QW_ERR_MODEL, "tensor %s has shape {%llu, %llu}, expected {%zu, %zu}", name,
-                       (unsigned long long)t->dims[0], t->n_dims > 1 ? (unsigned long long)t->dims[1] : 1ULL, n_k, n_cols);
+                       (unsigned long long)t->dims[0], t->n_dims > 1 ? (unsigned long long)t->dims[1] : 1ULL, n_k,
+                       n_cols);
     const qw_type_info *type = qw_type_get(t->type);
     if (!type->name)
         return qw_fail(QW_ERR_MODEL, "tensor %s has type %u, which this engine does not read", name, t->type);
@@ -129,7 +130,8 @@ static qw_status check_config(const qw_config *c) {
             return qw_fail(QW_ERR_MODEL, "%s is %u, expected a multiple of %u from %u to %u", fields[i].name,
                            fields[i].value, fields[i].multiple, fields[i].multiple, fields[i].most);
     if (c->n_heads % c->n_kv_heads || c->n_heads / c->n_kv_heads > 32)
-        return qw_fail(QW_ERR_MODEL, "n_heads is %u, expected 1 to 32 times n_kv_heads (%u)", c->n_heads, c->n_kv_heads);
+        return qw_fail(QW_ERR_MODEL, "n_heads is %u, expected 1 to 32 times n_kv_heads (%u)", c->n_heads,
+                       c->n_kv_heads);
     if (c->n_value_heads % c->n_key_heads)
         return qw_fail(QW_ERR_MODEL, "n_value_heads is %u, expected a multiple of n_key_heads (%u)", c->n_value_heads,
                        c->n_key_heads);
@@ -138,8 +140,8 @@ static qw_status check_config(const qw_config *c) {
     if (c->conv_kernel != QW_CONV)
         return qw_fail(QW_ERR_MODEL, "conv_kernel is %u, expected %d", c->conv_kernel, QW_CONV);
     if (!(c->rms_eps > 0 && c->rms_eps < 1) || !(c->rope_base > 1 && isfinite(c->rope_base)))
-        return qw_fail(QW_ERR_MODEL, "rms_eps is %g and rope_base %g, expected in (0, 1) and above 1", (double)c->rms_eps,
-                       (double)c->rope_base);
+        return qw_fail(QW_ERR_MODEL, "rms_eps is %g and rope_base %g, expected in (0, 1) and above 1",
+                       (double)c->rms_eps, (double)c->rope_base);
     return QW_OK;
 }
 

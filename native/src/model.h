@@ -47,16 +47,16 @@ typedef struct qw_input {
 
 /* Buffers of one evaluation; rows are tokens.  Allocated once, used under the model's lock. */
 typedef struct qw_workspace {
-    float *x;      /* [rows][n_hidden] residual stream */
-    float *u;      /* [3 + rows][delta channels] projections before the convolution; attention's [q|gate] */
-    float *z;      /* [rows][value width]; attention's k and v rows */
-    float *o;      /* [rows][value width or n_heads * head_dim] */
-    float *ab;     /* [rows][2 * n_value_heads] alpha, then beta */
-    float *h;      /* [rows][n_ffn] */
+    float *x;         /* [rows][n_hidden] residual stream */
+    float *u;         /* [3 + rows][delta channels] projections before the convolution; attention's [q|gate] */
+    float *z;         /* [rows][value width]; attention's k and v rows */
+    float *o;         /* [rows][value width or n_heads * head_dim] */
+    float *ab;        /* [rows][2 * n_value_heads] alpha, then beta */
+    float *h;         /* [rows][n_ffn] */
     float *cos, *sin; /* [rows][rotary_dims / 2] */
     qw_input input;
     uint64_t gemm_rows, gemv_rows; /* multiplied in this evaluation, per matrix */
-    uint8_t *scratch; /* per thread */
+    uint8_t *scratch;              /* per thread */
     size_t scratch_bytes;
     void *arena;
     size_t arena_bytes;
@@ -64,7 +64,7 @@ typedef struct qw_workspace {
 
 struct qw_model {
     atomic_size_t n_owners; /* the creator, and each session and snapshot: collectors free in any order */
-    qw_config config; /* recurrent_layers and isa are the caller's and not kept */
+    qw_config config;       /* recurrent_layers and isa are the caller's and not kept */
     const qw_kernels *kernels;
     qw_pool *pool;
     pthread_mutex_t lock;

@@ -32,7 +32,7 @@ typedef struct {
 } worker;
 
 struct qw_pool {
-    _Alignas(64) _Atomic uint64_t ticket; /* job number << 32 | next unit */
+    _Alignas(64) _Atomic uint64_t ticket;  /* job number << 32 | next unit */
     _Alignas(64) _Atomic uint32_t started; /* low half of the job number; workers sleep on it */
     _Atomic uint32_t sleepers;
     _Alignas(64) _Atomic uint32_t done; /* units of this job that are finished; the caller sleeps on it */

@@ -225,7 +225,8 @@ void qw_snapshot_export(const qw_snapshot *snap, void *buffer) {
         flat = copy_token(snap->model, snap->pages[t / QW_KEY_TILE], t % QW_KEY_TILE, flat, false);
 }
 
-qw_status qw_snapshot_import(qw_snapshot **out, const qw_model *m, size_t position, const void *buffer, size_t n_bytes) {
+qw_status qw_snapshot_import(qw_snapshot **out, const qw_model *m, size_t position, const void *buffer,
+                             size_t n_bytes) {
     size_t token_bytes = qw_model_kv_token_bytes(m), state_bytes = qw_model_state_bytes(m);
     if (n_bytes < state_bytes || (token_bytes && (n_bytes - state_bytes) / token_bytes != position) ||
         n_bytes != state_bytes + position * token_bytes)

@@ -15,7 +15,7 @@ import socket
 import subprocess
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ IMAGE = "chatfunction:arm64"
 KEY = {"QWARM_API_KEY": "sk-test"}
 START_TIMEOUT_S = 180
 EMULATED = platform.machine() not in ("aarch64", "arm64")
-BEST_ISA = "i8mm"  # of qemu's max CPU
+ISAS = {"neoverse-n1": ["dotprod"], "max": ["i8mm", "dotprod"]}  # of qemu's CPUs; a trial picks the quicker one
 
 os.environ.update(SAM_CLI_TELEMETRY="0")
 os.environ.setdefault("AWS_DEFAULT_REGION", "us-east-1")
@@ -82,15 +82,11 @@ def test_it_does_not_run_as_root_and_its_entry_is_a_program_with_its_path(image:
 
 
 def test_the_model_is_the_last_layer_alone(image: str) -> None:
-    steps = [
-        (layer.get("CreatedBy", ""), layer.get("Size", 0))
-        for layer in json.loads(run(ENGINE, "history", "--no-trunc", "--format", "json", image).stdout)
-    ]
+    listing = run(ENGINE, "history", "--format", "{{.Size}}", image).stdout
+    layers_mb = [float(size) for size in re.findall(r"([\d.]+) ?MB", listing)]
+    print(f"\nlayers, newest first, MB: {layers_mb}")
     model_bytes = (ROOT / "build/models/synth-tiny-q4_k_m.gguf").stat().st_size
-    sizes = [int(size) for _, size in steps]
-    print("\nlayers, MB: " + ", ".join(f"{size / 1e6:.1f}" for size in sizes if size > 10_000))
-    newest = next(size for size in sizes if size > 10_000)
-    assert newest == pytest.approx(model_bytes, rel=0.01)
+    assert layers_mb[0] == pytest.approx(model_bytes / 1e6, rel=0.02)
 
 
 WHAT_WAS_IMPORTED = """
@@ -129,10 +125,8 @@ print(json.dumps(result))
 """
 
 
-@pytest.mark.parametrize(("cpu", "isa"), [("neoverse-n1", "dotprod"), ("max", BEST_ISA)])
-def test_it_answers_on_a_cpu_with_a_read_only_disk_no_home_no_dev_shm_and_an_unknown_user(
-    image: str, cpu: str, isa: str
-) -> None:
+@pytest.mark.parametrize("cpu", ISAS)
+def test_it_answers_on_a_cpu_with_a_read_only_disk_no_home_no_dev_shm_and_an_unknown_user(image: str, cpu: str) -> None:
     if not EMULATED:
         pytest.skip("another CPU needs emulation")
     mounted = f"{event('chat_plain')}:/event.json:ro"
@@ -141,7 +135,7 @@ def test_it_answers_on_a_cpu_with_a_read_only_disk_no_home_no_dev_shm_and_an_unk
     assert answered.returncode == 0, answered.stderr
     result = json.loads(answered.stdout)
     assert result["statusCode"] == 200, result["body"]
-    assert records(answered.stderr, "prefill")[0]["kernel"].startswith(f"{isa}/")
+    assert records(answered.stderr, "prefill")[0]["kernel"].split("/")[0] in ISAS[cpu]
 
 
 def test_a_function_without_a_key_does_not_start(image: str) -> None:
@@ -161,6 +155,44 @@ def test_a_missing_model_is_one_line_in_the_log(image: str) -> None:
 def records(log: str, message: str) -> list[dict[str, Any]]:
     lines = [json.loads(line) for line in re.findall(r"^\{.*\}\s*$", log, re.MULTILINE)]
     return [line for line in lines if line.get("message") == message]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def wait_for(port: int, alive: Callable[[], bool]) -> None:
+    """Until something listens there; fails if what should is not alive."""
+    give_up_s = time.monotonic() + START_TIMEOUT_S
+    while True:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        assert alive() and time.monotonic() < give_up_s
+        time.sleep(0.2)
+
+
+def test_the_same_image_serves_http_and_stops_when_it_is_told_to(image: str) -> None:
+    port = free_port()
+    serve = ("python3", "-m", "handler.local", "--host", "127.0.0.1", "--port", str(port))
+    flags = ("--detach", "--network", "host", "--env", "QWARM_API_KEY=sk-test", "--entrypoint", "/usr/bin/env")
+    container = run(ENGINE, "run", *flags, image, *serve).stdout.strip()
+
+    def state() -> dict[str, Any]:
+        (facts,) = json.loads(run(ENGINE, "container", "inspect", container).stdout)
+        return dict(facts["State"])
+
+    try:
+        wait_for(port, lambda: bool(state()["Running"]))
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=60) as answer:
+            assert json.loads(answer.read()) == {"status": "ready"}
+        run(ENGINE, "stop", "--time", "60", container)
+        assert state()["ExitCode"] == 0
+    finally:
+        run(ENGINE, "rm", "--force", container)
 
 
 # --- under the SAM CLI ---
@@ -188,8 +220,6 @@ def test_sam_local_invoke_answers_a_request(image: str, variables_file: Path, na
     assert (result["statusCode"], result["headers"]["content-type"].split(";")[0]) == (200, content_type)
     (prefill,) = records(log, "prefill")
     assert prefill["prefill_path"] == "full"
-    if EMULATED:
-        assert prefill["kernel"].startswith(f"{BEST_ISA}/")
     (ready,) = records(log, "ready")
     print(f"\n{name}: init {ready['init_ms']} ms, load {ready['load_ms']} ms, prefill {prefill['prefill_ms']} ms")
 
@@ -200,12 +230,13 @@ def test_sam_local_invoke_answers_a_broken_request_with_a_400(image: str, variab
     assert json.loads(result["body"])["error"]["type"] == "invalid_request_error"
 
 
-def test_a_declared_setting_can_be_overridden_locally(image: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("isa", ["i8mm", "dotprod"])
+def test_a_declared_setting_can_be_overridden_locally(image: str, tmp_path: Path, isa: str) -> None:
     path = tmp_path / "env.json"
-    path.write_text(json.dumps({"Parameters": {**KEY, "QWARM_ISA": "dotprod", "QWARM_CONTEXT": "2048"}}))
+    path.write_text(json.dumps({"Parameters": {**KEY, "QWARM_ISA": isa, "QWARM_CONTEXT": "2048"}}))
     result, log = invoke("chat_tools", path)
     assert result["statusCode"] == 200
-    assert records(log, "prefill")[0]["kernel"].startswith("dotprod/")
+    assert records(log, "prefill")[0]["kernel"].startswith(f"{isa}/")
     assert records(log, "ready")[0]["context"] == 2048
 
 
@@ -213,21 +244,13 @@ class Warm:
     """`sam local start-lambda`, which keeps its container between invocations."""
 
     def __init__(self, variables: Path, log: Path) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = free_port()
         self.log = log
         command = [SAM, "local", "start-lambda", "--host", "127.0.0.1", "--port", str(self.port)]
         command += ["--env-vars", variables, "--warm-containers", "LAZY"]
         with log.open("w") as output:
             self.process = subprocess.Popen([str(word) for word in command], cwd=ROOT, stderr=output, stdout=output)
-        give_up_s = time.monotonic() + START_TIMEOUT_S
-        while True:
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
-                    return
-            assert self.process.poll() is None and time.monotonic() < give_up_s, log.read_text()
-            time.sleep(0.2)
+        wait_for(self.port, lambda: self.process.poll() is None)
 
     def invoke(self, said: bytes) -> Any:
         url = f"http://127.0.0.1:{self.port}/2015-03-31/functions/ChatFunction/invocations"

@@ -1,3 +1,4 @@
+# shellcheck shell=sh disable=SC1091,SC2034
 # containers.sh: to be sourced.  Finds what builds and runs the image, or says in words what is missing.
 #
 #   ENGINE      podman as setup.sh left it, else docker if it answers, else podman

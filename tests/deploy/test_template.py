@@ -1,4 +1,4 @@
-"""The template, translated to CloudFormation: what the linters do not look at."""
+"""What the template makes of its parameters, as written and translated: what the linters do not look at."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def stack() -> Stack:
 
 
 def function_of(stack: Stack) -> dict[str, Any]:
-    (function,) = stack.of_type("AWS::Lambda::Function")
+    (function,) = stack.of_type("AWS::Serverless::Function")
     return function
 
 
@@ -54,25 +54,24 @@ def test_the_function_asks_for_a_key_exactly_where_the_url_asks_for_nothing(
 ) -> None:
     stack = Stack(**parameters)
     assert variables_of(stack)["QWARM_AUTH"] == auth
-    (url,) = stack.of_type("AWS::Lambda::Url")
-    assert (url["AuthType"] == "NONE") == (auth == "key")
+    assert (function_of(stack)["FunctionUrlConfig"]["AuthType"] == "NONE") == (auth == "key")
 
 
 def test_a_public_url_has_both_permissions_it_needs_and_a_signed_one_has_none(stack: Stack) -> None:
-    permissions = stack.of_type("AWS::Lambda::Permission")
+    permissions = stack.of_type("AWS::Lambda::Permission", translated=True)
     assert {permission["Action"] for permission in permissions} == {
         "lambda:InvokeFunctionUrl",
         "lambda:InvokeFunction",
     }
     for permission in permissions:
         assert permission.get("FunctionUrlAuthType") == "NONE" or permission["InvokedViaFunctionUrl"] is True
-    assert Stack(AuthType="AWS_IAM").of_type("AWS::Lambda::Permission") == []
+    assert Stack(AuthType="AWS_IAM").of_type("AWS::Lambda::Permission", translated=True) == []
 
 
 @pytest.mark.parametrize("mode", ["RESPONSE_STREAM", "BUFFERED"])
 def test_the_function_is_told_the_invoke_mode_of_its_url(mode: str) -> None:
     stack = Stack(**KEY, InvokeMode=mode)
-    (url,) = stack.of_type("AWS::Lambda::Url")
+    (url,) = stack.of_type("AWS::Lambda::Url", translated=True)
     assert (url["InvokeMode"], variables_of(stack)["QWARM_INVOKE_MODE"]) == (mode, mode)
 
 
@@ -144,6 +143,11 @@ def test_the_role_may_only_write_its_log_and_read_what_is_named(stack: Stack) ->
     assert everything.of_type("AWS::IAM::Role")[0].get("ManagedPolicyArns") is None
 
 
+def test_the_function_has_that_role_and_no_other(stack: Stack) -> None:
+    (function,) = stack.of_type("AWS::Lambda::Function", translated=True)
+    assert (function["Role"], len(stack.of_type("AWS::IAM::Role", translated=True))) == ("<Role.Arn>", 1)
+
+
 def test_the_log_group_is_the_functions_own_and_does_not_grow_for_ever(stack: Stack) -> None:
     logging = function_of(stack)["LoggingConfig"]
     assert (logging["LogFormat"], logging["LogGroup"]) == ("JSON", "<LogGroup>")
@@ -162,7 +166,7 @@ def test_provisioned_concurrency_serves_a_url_of_its_own_with_the_same_locks() -
     stack = Stack(**KEY, ProvisionedConcurrency=2, CorsOrigins="https://a.example,https://b.example")
     (alias,) = stack.of_type("AWS::Lambda::Alias")
     assert alias["ProvisionedConcurrencyConfig"] == {"ProvisionedConcurrentExecutions": 2}
-    latest, ready = stack.resources["ChatFunctionUrl"]["Properties"], stack.resources["ReadyUrl"]["Properties"]
+    latest, ready = function_of(stack)["FunctionUrlConfig"], stack.resources["ReadyUrl"]["Properties"]
     same = ("AuthType", "InvokeMode", "Cors")
     assert [latest[name] for name in same] == [ready[name] for name in same]
     assert latest["Cors"]["AllowOrigins"] == ["https://a.example", "https://b.example"]

@@ -67,21 +67,39 @@ def logits_of(engine, request) -> Any:
             return done.value
 
 
-def new_process(path: str, text: str, environ: dict[str, str] | None = None, **places: str) -> dict[str, Any]:
-    """What another process says to one request: its prefill, its words, what it noted."""
-    given = json.dumps([path, text, places])
+def new_process(path: str, text: str, *, objects: Path | None = None, **places: str) -> dict[str, Any]:
+    """What another process says to one request: its prefill, its words, what it noted.
+
+    ``objects``: a directory whose files are in the S3 that moto plays there, under places["s3"].
+    """
+    given = json.dumps([path, text, places, objects and str(objects)])
     result = subprocess.run(
         [sys.executable, __file__, given],
         capture_output=True,
         check=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **(environ or {})},
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
     return json.loads(result.stdout)
 
 
+def play_s3(url: str, objects: Path) -> None:
+    """Be S3 for the rest of this process, with these files under the url."""
+    import boto3
+    from moto import mock_aws
+
+    mock_aws().start()
+    bucket, _, prefix = url.removeprefix("s3://").partition("/")
+    client = boto3.client("s3", region_name="us-east-1")
+    client.create_bucket(Bucket=bucket)
+    for file in objects.iterdir():
+        client.put_object(Bucket=bucket, Key=f"{prefix}/{file.name}", Body=file.read_bytes())
+
+
 if __name__ == "__main__":
-    model, words, where = json.loads(sys.argv[1])
+    model, words, where, files = json.loads(sys.argv[1])
+    if files:
+        play_s3(where["s3"], Path(files))
     heard = Notes()
     running = load(model, SnapshotPlaces(**where), heard)
     prefill, said = answer(running, ask(words))

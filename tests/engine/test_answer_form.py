@@ -221,13 +221,19 @@ def test_a41_an_opened_call_is_of_a_declared_tool_and_the_answer_is_free_after_i
 
 
 def test_a29_a_call_that_the_model_makes_of_itself_is_typed_by_its_tool(engine: Engine) -> None:
-    opening = {engine.tokenizer.specials["<tool_call>"]: 100}
+    bias = {engine.tokenizer.specials["<tool_call>"]: 100, **dict.fromkeys(engine.tokenizer.stop_ids, -100)}
     for seed in range(4):
-        said = answer(engine, ask(seed, tools=TOOLS[:1], logit_bias=opening, parallel_tool_calls=False))
+        said = answer(engine, ask(seed, tools=TOOLS[:1], logit_bias=bias, parallel_tool_calls=False))
         assert (said.end.reason, len(said.calls), said.text) == ("tool_calls", 1, "")
         name, arguments = said.calls[0]
         assert name == "find"
         validate(arguments, TOOLS[0]["function"]["parameters"])
+
+
+def test_a33_an_opening_marker_alone_may_end_the_answer(engine: Engine) -> None:
+    bias = {engine.tokenizer.specials["<tool_call>"]: 100, **dict.fromkeys(engine.tokenizer.encode("\n"), -100)}
+    said = answer(engine, ask(tools=TOOLS, logit_bias=bias))
+    assert (said.text, said.calls, said.end.reason) == ("<tool_call>", [], "stop")
 
 
 def test_thinking_is_closed_when_its_budget_is_used_up(engine: Engine) -> None:

@@ -6,11 +6,11 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import boto3
 import pytest
 from moto import mock_aws
-from moto.server import ThreadedMotoServer
 from stored import LONG_MS, Notes, answer, ask, load, logits_of, new_process
 
 from engine import snapshot_s3
@@ -136,12 +136,11 @@ def test_an_upload_is_given_up_when_its_time_is_over(path, bucket, monkeypatch):
     notes = Notes()
     engine = load(path, SnapshotPlaces(s3=URL), notes)
     answer(engine, ask("One?", tools=()))
-    times = iter([0.0] * 6)
-    with monkeypatch.context() as patched:
-        patched.setattr(snapshot_s3, "time", type("Late", (), {"monotonic": staticmethod(lambda: next(times, 1e12))}))
-        engine.idle(LONG_MS)
-        times = iter([])
-    assert keys(bucket) == [] or notes.of("snapshot_store_failed")
+    monkeypatch.setattr(snapshot_s3, "time", SimpleNamespace(monotonic=lambda: 1e12))
+    engine.idle(LONG_MS)
+    assert keys(bucket) == []
+    (failed,) = notes.of("snapshot_store_failed")
+    assert "there was no time to send" in str(failed["reason"])
 
 
 def test_an_environment_uploads_a_bounded_number_of_states(path, bucket, monkeypatch):
@@ -162,28 +161,14 @@ def test_without_a_bucket_boto3_is_not_imported(path):
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_a_new_process_starts_from_the_bucket(path, monkeypatch):
-    server = ThreadedMotoServer(port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    environ = {**CREDENTIALS, "AWS_ENDPOINT_URL": f"http://{host}:{port}"}
-    try:
-        boto3.client(
-            "s3",
-            endpoint_url=environ["AWS_ENDPOINT_URL"],
-            region_name="us-east-1",
-            aws_access_key_id="x",
-            aws_secret_access_key="x",
-        ).create_bucket(Bucket=BUCKET)
-        first = new_process(path, "One?", environ, s3=URL)
-        second = new_process(path, "Two?", environ, s3=URL)
-    finally:
-        server.stop()
-    assert first["path"] == "full"
-    assert [facts["place"] for event, facts in first["notes"] if event == "snapshot_written"] == ["snapshot_s3"] * 2
+def test_a_new_process_starts_from_the_bucket(path, bucket, tmp_path):
+    store_one(path)
+    for key in keys(bucket):
+        bucket.download_file(BUCKET, key, str(tmp_path / key.split("/")[-1]))
     cold, said = answer(load(path), ask("Two?"))
-    assert (second["path"], second["said"]) == ("snapshot_s3", said)
-    assert second["prefilled"] == cold.prompt_tokens - second["restored_at"] < cold.prompt_tokens
+    other = new_process(path, "Two?", objects=tmp_path, s3=URL)
+    assert (other["path"], other["said"]) == ("snapshot_s3", said)
+    assert other["prefilled"] == cold.prompt_tokens - other["restored_at"] < cold.prompt_tokens
 
 
 def test_logits_after_a_base_from_s3_are_those_of_a_cold_engine_bit_for_bit(path, bucket):

@@ -62,8 +62,7 @@ static void call_silu(const qw_kernels *k, void *arg) {
 
 static void bench_delta(const qw_kernels *k) {
     enum { D = 128, T = QW_CHUNK };
-    float *q = filled(T * D, 0.01f), *keys = filled(T * D, 0.1f), *v = filled(T * D, 1),
-          *o = filled(T * D, 0);
+    float *q = filled(T * D, 0.01f), *keys = filled(T * D, 0.1f), *v = filled(T * D, 1), *o = filled(T * D, 0);
     float *state = filled(D * D, 1), log_decay[T], beta[T];
     qw_delta_block d = {.n_tokens = T,
                         .n_k = D,
@@ -99,8 +98,7 @@ static void bench_attention(const qw_kernels *k, bool half) {
     enum { ROWS = 32, D = 256 };
     uint32_t limit[ROWS];
     float m[ROWS] = {0}, l[ROWS] = {0};
-    float *q = filled(ROWS * D, 0.1f), *keys = filled(QW_KEY_TILE * D, 0),
-          *values = filled(QW_KEY_TILE * D, 0);
+    float *q = filled(ROWS * D, 0.1f), *keys = filled(QW_KEY_TILE * D, 0), *values = filled(QW_KEY_TILE * D, 0);
     float *o = filled(ROWS * D, 0), *scratch = filled(QW_ATTENTION_SCRATCH(ROWS, D), 0);
     qw_attention_tile t = {.n_rows = ROWS,
                            .head_dim = D,

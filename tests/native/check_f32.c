@@ -35,8 +35,7 @@ bool f32_same_bits(const float *a, const float *b, size_t n) {
 }
 
 static void check_gemm(f32_check *c, size_t m, size_t n, size_t n_k, size_t layout, float beta) {
-    const size_t strides[][2] = {
-        {n_k + 3, 1}, {1, m + 2}, {2, 2 * m + 1}}; /* A as rows, as columns, scattered */
+    const size_t strides[][2] = {{n_k + 3, 1}, {1, m + 2}, {2, 2 * m + 1}}; /* A as rows, as columns, scattered */
     size_t a_row = strides[layout][0], a_k = strides[layout][1], ldb = n + 16, ldc = n + 5;
     float *a = f32_uniform(c, 2 * (m + 2) * (n_k + 3)), *b = f32_uniform(c, n_k * ldb);
     float *got = f32_uniform(c, m * ldc), *want = check_alloc(m * ldc * sizeof *want);
@@ -52,8 +51,7 @@ static void check_gemm(f32_check *c, size_t m, size_t n, size_t n_k, size_t layo
     for (size_t i = 0; i < m; i++)
         for (size_t j = 0; j < n; j += 16)
             c->k->gemm_f32(1, 16, n_k, a + i * a_row, a_row, a_k, b + j, ldb, alone + i * ldc + j, ldc, beta);
-    f32_expect(c, f32_same_bits(got, alone, m * ldc), "gemm_f32 computes an element the same in every tile",
-               m, n, n_k);
+    f32_expect(c, f32_same_bits(got, alone, m * ldc), "gemm_f32 computes an element the same in every tile", m, n, n_k);
     check_free(a);
     check_free(b);
     check_free(got);
@@ -115,8 +113,7 @@ static bool relatively_close(float got, double want) {
 }
 
 static void check_gates(f32_check *c) {
-    static const float extremes[] = {0,   -0.0f, 87,   -87,   88.8f,   -88.8f,
-                                     104, -104,  1e4f, -1e4f, 3.4e38f, -3.4e38f};
+    static const float extremes[] = {0, -0.0f, 87, -87, 88.8f, -88.8f, 104, -104, 1e4f, -1e4f, 3.4e38f, -3.4e38f};
     enum { N = 4001, N_EXTREMES = sizeof extremes / sizeof *extremes };
     float *gate = check_alloc(N * sizeof *gate), *up = f32_uniform(c, N);
     float *silu = check_alloc(N * sizeof *silu), *sigmoid = check_alloc(N * sizeof *sigmoid);
@@ -129,20 +126,17 @@ static void check_gates(f32_check *c) {
     for (size_t i = 0; i < N; i++) {
         double s = 1 / (1 + exp(-(double)gate[i]));
 
-        f32_expect(c, relatively_close(silu[i], gate[i] * s * up[i]), "silu_mul is gate sigmoid(gate) up", i,
-                   0, 0);
+        f32_expect(c, relatively_close(silu[i], gate[i] * s * up[i]), "silu_mul is gate sigmoid(gate) up", i, 0, 0);
         f32_expect(c, relatively_close(sigmoid[i], s * up[i]), "sigmoid_mul is sigmoid(gate) x", i, 0, 0);
     }
     for (size_t n = 1; n <= 40; n++) {
         memcpy(tail[0], gate, sizeof tail[0]);
         memcpy(tail[1], up, sizeof tail[1]);
         c->k->silu_mul(tail[0], tail[1], n, tail[0]);
-        f32_expect(c, f32_same_bits(tail[0], silu, n), "silu_mul of a short row equals a long row's", n, 0,
-                   0);
+        f32_expect(c, f32_same_bits(tail[0], silu, n), "silu_mul of a short row equals a long row's", n, 0, 0);
         f32_expect(c, f32_same_bits(tail[0] + n, gate + n, 40 - n), "silu_mul writes n values", n, 0, 0);
         c->k->sigmoid_mul(gate, tail[1], n, tail[1]);
-        f32_expect(c, f32_same_bits(tail[1], sigmoid, n), "sigmoid_mul of a short row equals a long row's", n,
-                   0, 0);
+        f32_expect(c, f32_same_bits(tail[1], sigmoid, n), "sigmoid_mul of a short row equals a long row's", n, 0, 0);
     }
     gate[5] = NAN;
     c->k->silu_mul(gate, up, 32, silu);
@@ -164,12 +158,12 @@ static void check_convolution(f32_check *c) {
 
             c->k->conv_silu(u, ld, w, n, n_tokens, got, ld_y);
             c->reference->conv_silu(u, ld, w, n, n_tokens, want, ld_y);
-            f32_expect(c, f32_close(got, want, n_tokens * ld_y, 2e-6), "conv_silu equals the reference", n,
-                       n_tokens, 0);
+            f32_expect(c, f32_close(got, want, n_tokens * ld_y, 2e-6), "conv_silu equals the reference", n, n_tokens,
+                       0);
             for (size_t t = 0; t < n_tokens; t++)
                 c->k->conv_silu(u + t * ld, ld, w, n, 1, want + t * ld_y, ld_y);
-            f32_expect(c, f32_same_bits(got, want, n_tokens * ld_y), "conv_silu computes each token alone", n,
-                       n_tokens, 0);
+            f32_expect(c, f32_same_bits(got, want, n_tokens * ld_y), "conv_silu computes each token alone", n, n_tokens,
+                       0);
             check_free(u);
             check_free(w);
             check_free(got);
@@ -218,14 +212,13 @@ static void check_halves(f32_check *c) {
     c->k->f32_to_f16(x, N, half);
     c->k->f16_to_f32(half, N, back);
     for (size_t i = 0; i < N; i++)
-        f32_expect(c, isnan(x[i]) ? isnan(back[i]) : back[i] == nearest_half((double)x[i]),
-                   "f32_to_f16 rounds to even", i, 0, 0);
+        f32_expect(c, isnan(x[i]) ? isnan(back[i]) : back[i] == nearest_half((double)x[i]), "f32_to_f16 rounds to even",
+                   i, 0, 0);
     for (size_t n = 1; n <= 40; n++) {
         uint16_t tail[41] = {0};
 
         c->k->f32_to_f16(x, n, tail);
-        f32_expect(c, !memcmp(tail, half, n * sizeof *tail) && tail[n] == 0, "f32_to_f16 writes n values", n,
-                   0, 0);
+        f32_expect(c, !memcmp(tail, half, n * sizeof *tail) && tail[n] == 0, "f32_to_f16 writes n values", n, 0, 0);
     }
     check_free(half);
     check_free(x);

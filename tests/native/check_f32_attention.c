@@ -129,8 +129,7 @@ static void check_rows(f32_check *c, const scene *s, double tolerance, const cha
         softmax_row(s, r, want);
         for (size_t i = 0; i < s->head_dim; i++)
             got[i] = all.o[r * s->head_dim + i] / all.l[r];
-        f32_expect(c, f32_close(got, want, s->head_dim, tolerance), claim, s->n_rows, s->head_dim,
-                   s->seen[r]);
+        f32_expect(c, f32_close(got, want, s->head_dim, tolerance), claim, s->n_rows, s->head_dim, s->seen[r]);
         f32_expect(c,
                    all.m[r] == alone.m[0] && all.l[r] == alone.l[0] &&
                        f32_same_bits(all.o + r * s->head_dim, alone.o, s->head_dim),
@@ -144,8 +143,7 @@ static void check_rows(f32_check *c, const scene *s, double tolerance, const cha
 static void spoil_unseen_keys(scene *s, size_t used) {
     for (size_t key = used; key < N_KEYS; key++)
         for (size_t i = 0; i < s->head_dim; i++) {
-            size_t in_keys = i * QW_KEY_TILE + key % QW_KEY_TILE,
-                   in_values = key % QW_KEY_TILE * s->head_dim + i;
+            size_t in_keys = i * QW_KEY_TILE + key % QW_KEY_TILE, in_values = key % QW_KEY_TILE * s->head_dim + i;
 
             s->keys[key / QW_KEY_TILE][in_keys] = s->values[key / QW_KEY_TILE][in_values] = NAN;
             s->half_keys[key / QW_KEY_TILE][in_keys] = s->half_values[key / QW_KEY_TILE][in_values] = 0x7e00;
@@ -163,8 +161,7 @@ static void check_weightless_keys(f32_check *c) {
     for (size_t i = 0; i < QW_KEY_TILE * s.head_dim; i++)
         s.keys[0][i] = -INFINITY;
     r = attend(c->k->attention_tile, &s, 0, 1);
-    f32_expect(c, r.m[0] == -INFINITY && r.l[0] == 0 && r.o[0] == 0, "scores of -inf weigh nothing", 64, 0,
-               0);
+    f32_expect(c, r.m[0] == -INFINITY && r.l[0] == 0 && r.o[0] == 0, "scores of -inf weigh nothing", 64, 0, 0);
     check_free(r.o);
     free_scene(&s);
 }

@@ -65,8 +65,7 @@ static void free_outcome(outcome *r) {
 
 /* Run h in slices of n_cols columns, and calls of at most n_call tokens. */
 static outcome run(void (*rule)(const qw_delta_block *), const head *h, size_t n_cols, size_t n_call) {
-    outcome r = {check_alloc(h->n_tokens * h->n_v * sizeof(float)),
-                 check_alloc(h->n_k * h->n_v * sizeof(float))};
+    outcome r = {check_alloc(h->n_tokens * h->n_v * sizeof(float)), check_alloc(h->n_k * h->n_v * sizeof(float))};
 
     memcpy(r.state, h->state, h->n_k * h->n_v * sizeof(float));
     for (size_t col = 0; col < h->n_v; col += n_cols)
@@ -99,8 +98,7 @@ static bool outcomes_close(const head *h, const outcome *a, const outcome *b, do
 }
 
 static bool outcomes_equal(const head *h, const outcome *a, const outcome *b) {
-    return f32_same_bits(a->o, b->o, h->n_tokens * h->n_v) &&
-           f32_same_bits(a->state, b->state, h->n_k * h->n_v);
+    return f32_same_bits(a->o, b->o, h->n_tokens * h->n_v) && f32_same_bits(a->state, b->state, h->n_k * h->n_v);
 }
 
 static void check_forms(f32_check *c, const head *h, double tolerance) {
@@ -108,18 +106,18 @@ static void check_forms(f32_check *c, const head *h, double tolerance) {
     outcome chunk = run(c->k->delta_chunk, h, h->n_v, QW_CHUNK);
     outcome step = run(c->k->delta_step, h, h->n_v, QW_CHUNK);
 
-    f32_expect(c, outcomes_close(h, &chunk, &want, tolerance), "delta_chunk equals the reference",
-               h->n_tokens, h->n_k, h->n_v);
-    f32_expect(c, outcomes_close(h, &step, &want, tolerance), "delta_step equals the reference", h->n_tokens,
-               h->n_k, h->n_v);
+    f32_expect(c, outcomes_close(h, &chunk, &want, tolerance), "delta_chunk equals the reference", h->n_tokens, h->n_k,
+               h->n_v);
+    f32_expect(c, outcomes_close(h, &step, &want, tolerance), "delta_step equals the reference", h->n_tokens, h->n_k,
+               h->n_v);
     for (size_t n_cols = 16; n_cols < h->n_v; n_cols += 16) {
         outcome chunk_slices = run(c->k->delta_chunk, h, n_cols, QW_CHUNK);
         outcome step_slices = run(c->k->delta_step, h, n_cols, 1);
 
-        f32_expect(c, outcomes_equal(h, &chunk, &chunk_slices), "delta_chunk computes each column alone",
+        f32_expect(c, outcomes_equal(h, &chunk, &chunk_slices), "delta_chunk computes each column alone", h->n_tokens,
+                   h->n_k, n_cols);
+        f32_expect(c, outcomes_equal(h, &step, &step_slices), "delta_step computes each column and token alone",
                    h->n_tokens, h->n_k, n_cols);
-        f32_expect(c, outcomes_equal(h, &step, &step_slices),
-                   "delta_step computes each column and token alone", h->n_tokens, h->n_k, n_cols);
         free_outcome(&chunk_slices);
         free_outcome(&step_slices);
     }
@@ -136,8 +134,7 @@ static void check_cuts(f32_check *c) {
     for (size_t n_call = 1; n_call < QW_CHUNK; n_call++) {
         outcome cut = run(c->k->delta_chunk, &h, h.n_v, n_call);
 
-        f32_expect(c, outcomes_close(&h, &whole, &cut, 1e-5), "delta_chunk may be cut anywhere", n_call, 0,
-                   0);
+        f32_expect(c, outcomes_close(&h, &whole, &cut, 1e-5), "delta_chunk may be cut anywhere", n_call, 0, 0);
         free_outcome(&cut);
     }
     free_outcome(&whole);
@@ -154,8 +151,7 @@ static void check_strong_decay(f32_check *c) {
             h.log_decay[t] = decays[i];
         check_forms(c, &h, 1e-4);
         for (size_t t = 0; t < h.n_tokens; t++)
-            h.log_decay[t] = t % 5 == 2 ? decays[i]
-                                        : -0.01f; /* one strong step must not blur the next ones */
+            h.log_decay[t] = t % 5 == 2 ? decays[i] : -0.01f; /* one strong step must not blur the next ones */
         check_forms(c, &h, 2e-5);
         free_head(&h);
     }
@@ -169,8 +165,7 @@ void check_delta(f32_check *c) {
     static const size_t widths[] = {16, 64, 128, 256};
 
     for (size_t n_tokens = 1; n_tokens <= QW_CHUNK; n_tokens++) {
-        head h = make_head(c, n_tokens, widths[n_tokens % 4], 16 + n_tokens % 5 * 32,
-                           -0.1f * (float)n_tokens);
+        head h = make_head(c, n_tokens, widths[n_tokens % 4], 16 + n_tokens % 5 * 32, -0.1f * (float)n_tokens);
 
         check_forms(c, &h, 2e-5);
         free_head(&h);

@@ -26,26 +26,26 @@
 #include "../quant.h"
 
 enum {
-    QW_BLOCK_K = 256,     /* k values of a panel, under one scale per column */
-    QW_ACT_K = 128,       /* k values of an activation row under one scale */
-    QW_BLOCK_ROWS = 8,    /* rows of one activation block */
-    QW_PANEL_COLS = 64,   /* columns of one weight panel */
+    QW_BLOCK_K = 256,   /* k values of a panel, under one scale per column */
+    QW_ACT_K = 128,     /* k values of an activation row under one scale */
+    QW_BLOCK_ROWS = 8,  /* rows of one activation block */
+    QW_PANEL_COLS = 64, /* columns of one weight panel */
     QW_TILE = QW_BLOCK_ROWS * QW_PANEL_COLS,
     QW_PANEL_BYTES = QW_PANEL_COLS * QW_BLOCK_K * 2, /* room for sets that expand to int16 */
     QW_PANEL_SCALES = QW_PANEL_COLS,
-    QW_ACT_META = 32,     /* f32 words beside an activation block, 16 for each QW_ACT_K: scales, and what the set wants */
-    QW_GEMV_ROWS = 4,     /* most rows of one gemv call */
-    QW_ACT_GROUP = 32,    /* k values under one GEMV activation scale */
-    QW_CHUNK = 16,        /* tokens of one delta-rule chunk */
-    QW_KEY_TILE = 64,     /* keys of one attention tile = tokens of one KV page */
-    QW_CONV = 4           /* taps of the causal convolution */
+    QW_ACT_META = 32,  /* f32 words beside an activation block, 16 for each QW_ACT_K: scales, and what the set wants */
+    QW_GEMV_ROWS = 4,  /* most rows of one gemv call */
+    QW_ACT_GROUP = 32, /* k values under one GEMV activation scale */
+    QW_CHUNK = 16,     /* tokens of one delta-rule chunk */
+    QW_KEY_TILE = 64,  /* keys of one attention tile = tokens of one KV page */
+    QW_CONV = 4        /* taps of the causal convolution */
 };
 
 /* One activation row as the GEMV reads it; arrays are zero-padded to a multiple of QW_BLOCK_K. */
 typedef struct qw_gemv_row {
-    const float *x;  /* [n_k] */
-    const int8_t *q; /* [n_k], x = d[k / 32] * q */
-    const float *d;  /* [n_k / 32] */
+    const float *x;   /* [n_k] */
+    const int8_t *q;  /* [n_k], x = d[k / 32] * q */
+    const float *d;   /* [n_k / 32] */
     const float *sum; /* [n_k / 32]: d * (sum of the group's q), what a weight's min is multiplied by */
 } qw_gemv_row;
 
@@ -69,13 +69,13 @@ typedef struct qw_attention_tile {
 /* Columns [0, n_v) of one value head's state, for n_tokens <= QW_CHUNK tokens. */
 typedef struct qw_delta_block {
     size_t n_tokens;
-    size_t n_k;         /* key width: 64 or 128, a multiple of 16 */
-    size_t n_v;         /* columns of this call, a multiple of 16 */
-    float *state;       /* S [n_k][ld_state], updated */
+    size_t n_k;   /* key width: 64 or 128, a multiple of 16 */
+    size_t n_v;   /* columns of this call, a multiple of 16 */
+    float *state; /* S [n_k][ld_state], updated */
     size_t ld_state;
     const float *q, *k; /* [n_tokens][ld_qk], normalised, q scaled */
     size_t ld_qk;
-    const float *v;     /* [n_tokens][ld_v] */
+    const float *v; /* [n_tokens][ld_v] */
     size_t ld_v;
     const float *log_decay; /* [n_tokens], <= 0 */
     const float *beta;      /* [n_tokens], in (0, 1) */
@@ -123,15 +123,16 @@ typedef struct qw_kernels {
 
     /* --- f32 --- */
 
-    /* C [m][ldc] = beta * C + A . B, A(i, k) = a[i * a_row + k * a_k], B [n_k][ldb]; n a multiple of 16.  beta 0 does not read C. */
-    void (*gemm_f32)(size_t m, size_t n, size_t n_k, const float *a, size_t a_row, size_t a_k, const float *b, size_t ldb,
-                     float *c, size_t ldc, float beta);
+    /* C [m][ldc] = beta * C + A . B, A(i, k) = a[i * a_row + k * a_k], B [n_k][ldb]; n a multiple of 16; 0 as beta
+       does not read C. */
+    void (*gemm_f32)(size_t m, size_t n, size_t n_k, const float *a, size_t a_row, size_t a_k, const float *b,
+                     size_t ldb, float *c, size_t ldc, float beta);
     float (*dot_f32)(const float *a, const float *b, size_t n); /* any n */
 
     void (*rms_norm)(const float *x, const float *weight, float eps, size_t n, float *y); /* y may be x */
-    void (*l2_norm)(float *x, size_t n, float eps, float scale); /* x *= scale / sqrt(sum x^2 + eps) */
-    void (*silu_mul)(const float *gate, const float *up, size_t n, float *y);    /* y = silu(gate) * up; y may be either */
-    void (*sigmoid_mul)(const float *gate, const float *x, size_t n, float *y);  /* y = sigmoid(gate) * x */
+    void (*l2_norm)(float *x, size_t n, float eps, float scale);              /* x *= scale / sqrt(sum x^2 + eps) */
+    void (*silu_mul)(const float *gate, const float *up, size_t n, float *y); /* y = silu(gate) * up; y may be either */
+    void (*sigmoid_mul)(const float *gate, const float *x, size_t n, float *y); /* y = sigmoid(gate) * x */
     void (*add)(const float *x, size_t n, float *y);                            /* y += x */
 
     /*

@@ -63,9 +63,9 @@ static void read_plan(plan *p, const char *path, const uint8_t *data, size_t n_b
         die("the plan cannot be opened");
     while (fscanf(f, "%15s", word) == 1) {
         if (strcmp(word, "config") == 0) {
-            if (fscanf(f, "%u %u %u %u %u %u %u %u %u %u %u %u %f %f", &c->n_layers, &c->n_vocab, &c->n_hidden, &c->n_ffn,
-                       &c->n_heads, &c->n_kv_heads, &c->head_dim, &c->rotary_dims, &c->n_key_heads, &c->n_value_heads,
-                       &c->delta_head_dim, &c->conv_kernel, &c->rms_eps, &c->rope_base) != 14)
+            if (fscanf(f, "%u %u %u %u %u %u %u %u %u %u %u %u %f %f", &c->n_layers, &c->n_vocab, &c->n_hidden,
+                       &c->n_ffn, &c->n_heads, &c->n_kv_heads, &c->head_dim, &c->rotary_dims, &c->n_key_heads,
+                       &c->n_value_heads, &c->delta_head_dim, &c->conv_kernel, &c->rms_eps, &c->rope_base) != 14)
                 die("bad config line");
         } else if (strcmp(word, "recurrent") == 0) {
             for (uint32_t i = 0; i < c->n_layers && i < MAX_LAYERS; i++)
@@ -111,7 +111,9 @@ int main(int argc, char **argv) {
         die("no memory for the logits");
     for (size_t done = 0, n; done < p.n_tokens; done += n) {
         n = p.n_tokens - done < p.split ? p.n_tokens - done : p.split;
-        qw_batch batch = {.tokens = p.tokens + done, .n_tokens = n, .phase = (qw_phase)p.phase,
+        qw_batch batch = {.tokens = p.tokens + done,
+                          .n_tokens = n,
+                          .phase = (qw_phase)p.phase,
                           .logits = logits + (p.every_logit ? done * p.config.n_vocab : 0),
                           .n_logits = p.every_logit ? n : done + n == p.n_tokens};
         check(qw_session_eval(session, &batch));

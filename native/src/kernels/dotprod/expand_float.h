@@ -5,8 +5,7 @@
 #include "floats_neon.h"
 
 /* x[0, 256) = the n_k values at w and zeros; returns max |x|, which is not finite when a value is not. */
-QW_INLINE float qw_widen_column(qw_load_floats *load, size_t value_bytes, const void *w, size_t n_k,
-                                float *x) {
+QW_INLINE float qw_widen_column(qw_load_floats *load, size_t value_bytes, const void *w, size_t n_k, float *x) {
     uint8_t spare[QW_BLOCK_K * sizeof(float)];
     const uint8_t *p = qw_whole(w, n_k * value_bytes, QW_BLOCK_K * value_bytes, spare);
     float32x4_t max[4] = {vdupq_n_f32(0), vdupq_n_f32(0), vdupq_n_f32(0), vdupq_n_f32(0)};
@@ -31,8 +30,7 @@ QW_INLINE void qw_expand_floats(qw_load_floats *load, size_t value_bytes, QW_EXP
         for (size_t c = 0; c < QW_UNIT; c++) {
             size_t column = unit * QW_UNIT + c;
             bool there = column < n_cols;
-            float max = qw_widen_column(load, value_bytes,
-                                        (const uint8_t *)w + (there ? column * col_bytes : 0),
+            float max = qw_widen_column(load, value_bytes, (const uint8_t *)w + (there ? column * col_bytes : 0),
                                         there ? n_k : 0, x[c]);
             unit_scale[c] = qw_column_scale(max, &inverse[c]);
         }

@@ -24,9 +24,8 @@ QW_INLINE size_t qw_open_panel(size_t n_cols, int8_t *panel, float *scale) {
 }
 
 /* One unit's blocks of 256 values, whole_bytes each. */
-QW_INLINE void qw_open_unit(const void *w, size_t col_bytes, size_t n_cols, size_t n_k, size_t unit,
-                            size_t whole_bytes, uint8_t spare[QW_UNIT][QW_BYTES_MOST],
-                            const void *block[QW_UNIT]) {
+QW_INLINE void qw_open_unit(const void *w, size_t col_bytes, size_t n_cols, size_t n_k, size_t unit, size_t whole_bytes,
+                            uint8_t spare[QW_UNIT][QW_BYTES_MOST], const void *block[QW_UNIT]) {
     for (size_t c = 0; c < QW_UNIT; c++) {
         size_t column = unit * QW_UNIT + c;
         bool there = column < n_cols;
@@ -53,8 +52,7 @@ QW_INLINE float qw_column_scale(float max, float *inverse) {
  * The ratios of sixteen groups' scales to the column's, which is returned, in Q15: at most 127 / 128, so that
  * even q = -128 becomes no more than 127.
  */
-QW_INLINE float qw_ratios(const float32x4_t s[2], const float32x4_t t[2], int16_t s_ratio[8],
-                          int16_t t_ratio[8]) {
+QW_INLINE float qw_ratios(const float32x4_t s[2], const float32x4_t t[2], int16_t s_ratio[8], int16_t t_ratio[8]) {
     float32x4_t most = vmaxq_f32(vmaxq_f32(vabsq_f32(s[0]), vabsq_f32(s[1])),
                                  vmaxq_f32(vabsq_f32(t[0]), vabsq_f32(t[1])));
     float inverse, scale = qw_column_scale(128.0f * vmaxvq_f32(most), &inverse), factor = 0x1p+15f * inverse;

@@ -8,8 +8,7 @@
 /* Fills a block's eight tables of n * 16 values and returns the column's scale. */
 typedef float qw_fill_tables(const void *block, int8x16_t *table);
 
-QW_INLINE void qw_expand_by_table(qw_fill_tables *fill, qw_load *load, size_t n, size_t whole_bytes,
-                                  QW_EXPAND_ARGS) {
+QW_INLINE void qw_expand_by_table(qw_fill_tables *fill, qw_load *load, size_t n, size_t whole_bytes, QW_EXPAND_ARGS) {
     size_t n_units = qw_open_panel(n_cols, panel, scale);
 
     for (size_t unit = 0; unit < n_units; unit++) {
@@ -31,8 +30,7 @@ QW_INLINE void qw_expand_by_table(qw_fill_tables *fill, qw_load *load, size_t n,
                 for (size_t i = 0; i < 4; i++) {
                     const int8x16_t *t = table[c] + n * (2 * part + i / 2);
                     uint8x16_t index = vreinterpretq_u8_s8(q[c][i]);
-                    q[c][i] = n == 1 ? vqtbl1q_s8(t[0], index)
-                                     : vqtbl2q_s8((int8x16x2_t){{t[0], t[1]}}, index);
+                    q[c][i] = n == 1 ? vqtbl1q_s8(t[0], index) : vqtbl2q_s8((int8x16x2_t){{t[0], t[1]}}, index);
                 }
             }
             qw_store_part(qw_unit(panel, unit) + 8 * 64 * part, q, 16);
@@ -53,8 +51,7 @@ QW_INLINE int8x16_t qw_affine_table(int16_t first, int16x8_t s, int16x8_t m) {
  * Tables of scale * q - min.  In units of a 128th of the column's scale no int16 overflows: |min| and
  * |scale * q_max - min| are at most 127 * 128, so |scale * q| < 2^15.
  */
-QW_INLINE float qw_affine_tables(const float32x4_t scale[2], const float32x4_t min[2], size_t n,
-                                 int8x16_t *table) {
+QW_INLINE float qw_affine_tables(const float32x4_t scale[2], const float32x4_t min[2], size_t n, int8x16_t *table) {
     float32x4_t most = vdupq_n_f32(0);
     float inverse;
     int16_t s[8], m[8];
@@ -83,15 +80,15 @@ QW_INLINE float qw_iq4_tables(const float32x4_t scale[2], int8x16_t *table) {
     return column_scale;
 }
 
-#define QW_EXPAND_BY_TABLE(name, n, tables)                                                               \
-    QW_INLINE float qw_fill_##name(const void *block, int8x16_t *table) {                                 \
-        float32x4_t s[2], m[2];                                                                           \
-        qw_scales_##name(block, s, m);                                                                    \
-        return tables;                                                                                    \
-    }                                                                                                     \
-    void QW_NAME(expand_##name)(QW_EXPAND_ARGS) {                                                         \
-        qw_expand_by_table(qw_fill_##name, qw_load_##name, n, QW_BYTES_##name, w, col_bytes, n_cols, n_k, \
-                           panel, scale);                                                                 \
+#define QW_EXPAND_BY_TABLE(name, n, tables)                                                                      \
+    QW_INLINE float qw_fill_##name(const void *block, int8x16_t *table) {                                        \
+        float32x4_t s[2], m[2];                                                                                  \
+        qw_scales_##name(block, s, m);                                                                           \
+        return tables;                                                                                           \
+    }                                                                                                            \
+    void QW_NAME(expand_##name)(QW_EXPAND_ARGS) {                                                                \
+        qw_expand_by_table(qw_fill_##name, qw_load_##name, n, QW_BYTES_##name, w, col_bytes, n_cols, n_k, panel, \
+                           scale);                                                                               \
     }
 
 QW_EXPAND_BY_TABLE(q4_0, 1, qw_affine_tables(s, m, 1, table))

@@ -25,12 +25,11 @@ QW_INLINE float32x4_t qw_sum_lanes(const int32x4_t p[4]) {
 }
 
 /* Adds to each row's total the products of 256 values from k on. */
-typedef void qw_add_block(const void *block, const qw_gemv_row *rows, size_t n_rows, size_t k,
-                          float32x4_t *total);
+typedef void qw_add_block(const void *block, const qw_gemv_row *rows, size_t n_rows, size_t k, float32x4_t *total);
 
 /* Groups of 32; min is read only where has_min. */
-QW_INLINE void qw_add_32(qw_scales_32 *scales, qw_load *load, bool has_min, const void *block,
-                         const qw_gemv_row *rows, size_t n_rows, size_t k, float32x4_t *total) {
+QW_INLINE void qw_add_32(qw_scales_32 *scales, qw_load *load, bool has_min, const void *block, const qw_gemv_row *rows,
+                         size_t n_rows, size_t k, float32x4_t *total) {
     float32x4_t scale[2], min[2];
 
     scales(block, scale, min);
@@ -44,8 +43,7 @@ QW_INLINE void qw_add_32(qw_scales_32 *scales, qw_load *load, bool has_min, cons
             for (size_t i = 0; i < 4; i++)
                 p[i] = qw_dot_32(q + 2 * i, x + 32 * i);
             size_t group = k / QW_ACT_GROUP + 4 * h;
-            total[r] = vfmaq_f32(total[r], vmulq_f32(qw_sum_lanes(p), scale[h]),
-                                 vld1q_f32(rows[r].d + group));
+            total[r] = vfmaq_f32(total[r], vmulq_f32(qw_sum_lanes(p), scale[h]), vld1q_f32(rows[r].d + group));
             if (has_min)
                 total[r] = vfmsq_f32(total[r], min[h], vld1q_f32(rows[r].sum + group));
         }
@@ -53,8 +51,8 @@ QW_INLINE void qw_add_32(qw_scales_32 *scales, qw_load *load, bool has_min, cons
 }
 
 /* Groups of 16: an even and an odd one share an activation scale. */
-QW_INLINE void qw_add_16(qw_scales_16 *scales, qw_load *load, const void *block, const qw_gemv_row *rows,
-                         size_t n_rows, size_t k, float32x4_t *total) {
+QW_INLINE void qw_add_16(qw_scales_16 *scales, qw_load *load, const void *block, const qw_gemv_row *rows, size_t n_rows,
+                         size_t k, float32x4_t *total) {
     float32x4_t even[2], odd[2];
 
     scales(block, even, odd);
@@ -89,8 +87,7 @@ QW_INLINE void qw_gemv(qw_add_block *add, size_t whole_bytes, QW_GEMV_ARGS) {
             add(block, row, n_rows, k, total);
         if (k < n_k) {
             uint8_t spare[QW_BYTES_MOST];
-            add(qw_whole(block, (n_k - k) * whole_bytes / QW_BLOCK_K, whole_bytes, spare), row, n_rows, k,
-                total);
+            add(qw_whole(block, (n_k - k) * whole_bytes / QW_BLOCK_K, whole_bytes, spare), row, n_rows, k, total);
         }
         for (size_t r = 0; r < n_rows; r++)
             y[r * ld + c] = vaddvq_f32(total[r]);

@@ -19,10 +19,8 @@ QW_INLINE int8_t *qw_unit(int8_t *panel, size_t unit) {
 QW_INLINE void qw_store_unit(int8_t *out, const int8x16_t column[QW_UNIT]) {
     int32x4_t c0 = vreinterpretq_s32_s8(column[0]), c1 = vreinterpretq_s32_s8(column[1]);
     int32x4_t c2 = vreinterpretq_s32_s8(column[2]), c3 = vreinterpretq_s32_s8(column[3]);
-    int64x2_t low01 = vreinterpretq_s64_s32(vzip1q_s32(c0, c1)),
-              high01 = vreinterpretq_s64_s32(vzip2q_s32(c0, c1));
-    int64x2_t low23 = vreinterpretq_s64_s32(vzip1q_s32(c2, c3)),
-              high23 = vreinterpretq_s64_s32(vzip2q_s32(c2, c3));
+    int64x2_t low01 = vreinterpretq_s64_s32(vzip1q_s32(c0, c1)), high01 = vreinterpretq_s64_s32(vzip2q_s32(c0, c1));
+    int64x2_t low23 = vreinterpretq_s64_s32(vzip1q_s32(c2, c3)), high23 = vreinterpretq_s64_s32(vzip2q_s32(c2, c3));
 
     vst1q_s8(out, vreinterpretq_s8_s64(vzip1q_s64(low01, low23)));
     vst1q_s8(out + 32, vreinterpretq_s8_s64(vzip2q_s64(low01, low23)));

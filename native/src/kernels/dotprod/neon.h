@@ -45,9 +45,8 @@ QW_INLINE int8x16_t qw_quantize_16(const float *x, float factor) {
     int16x8_t q[2];
 
     for (size_t i = 0; i < 2; i++)
-        q[i] = vuzp1q_s16(
-            vreinterpretq_s16_s32(vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(x + 8 * i), factor))),
-            vreinterpretq_s16_s32(vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(x + 8 * i + 4), factor))));
+        q[i] = vuzp1q_s16(vreinterpretq_s16_s32(vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(x + 8 * i), factor))),
+                          vreinterpretq_s16_s32(vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(x + 8 * i + 4), factor))));
     return qw_narrow_s16(q[0], q[1]);
 }
 

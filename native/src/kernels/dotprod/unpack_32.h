@@ -105,8 +105,7 @@ QW_INLINE void qw_scales_q4_k(const void *block, float32x4_t scale[2], float32x4
     const block_q4_k *b = block;
 
     uint8x16_t head = vld1q_u8(block);
-    uint8x16_t low = vandq_u8(vshlq_u8(vqtbl1q_u8(head, vld1q_u8(low_from)), vld1q_s8(low_shift)),
-                              vld1q_u8(low_mask));
+    uint8x16_t low = vandq_u8(vshlq_u8(vqtbl1q_u8(head, vld1q_u8(low_from)), vld1q_s8(low_shift)), vld1q_u8(low_mask));
     uint8x16_t high = vandq_u8(vshrq_n_u8(vqtbl1q_u8(head, vld1q_u8(high_from)), 2), vdupq_n_u8(0x30));
     uint8x16_t all = vorrq_u8(low, high);
 
@@ -144,8 +143,7 @@ QW_INLINE void qw_scales_iq4_xs(const void *block, float32x4_t scale[2], float32
     int16_t s[8];
 
     for (int j = 0; j < 8; j++)
-        s[j] = (int16_t)(((b->scales_low[j / 2] >> 4 * (j % 2) & 15) | (b->scales_high >> 2 * j & 3) << 4) -
-                         32);
+        s[j] = (int16_t)(((b->scales_low[j / 2] >> 4 * (j % 2) & 15) | (b->scales_high >> 2 * j & 3) << 4) - 32);
     qw_widen_s16(vld1q_s16(s), scale);
     for (size_t h = 0; h < 2; h++) {
         scale[h] = vmulq_n_f32(scale[h], qw_half(b->d));

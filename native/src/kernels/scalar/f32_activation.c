@@ -22,8 +22,8 @@ void qw_scalar_add(const float *x, size_t n, float *y) {
         y[i] += x[i];
 }
 
-void qw_scalar_conv_silu(const float *u, size_t ld, const float *w, size_t n_channels, size_t n_tokens,
-                         float *y, size_t ld_y) {
+void qw_scalar_conv_silu(const float *u, size_t ld, const float *w, size_t n_channels, size_t n_tokens, float *y,
+                         size_t ld_y) {
     for (size_t t = 0; t < n_tokens; t++)
         for (size_t ch = 0; ch < n_channels; ch++) {
             double sum = 0;

@@ -1,8 +1,8 @@
 /* C = beta * C + A . B in f32, plainly: every element is summed in double. */
 #include "../vector/f32_table.h"
 
-void qw_scalar_gemm_f32(size_t m, size_t n, size_t n_k, const float *a, size_t a_row, size_t a_k,
-                        const float *b, size_t ldb, float *c, size_t ldc, float beta) {
+void qw_scalar_gemm_f32(size_t m, size_t n, size_t n_k, const float *a, size_t a_row, size_t a_k, const float *b,
+                        size_t ldb, float *c, size_t ldc, float beta) {
     for (size_t i = 0; i < m; i++)
         for (size_t j = 0; j < n; j++) {
             double sum = 0;

@@ -32,8 +32,8 @@ void qw_scalar_quantize_block(const float *x, size_t ld, size_t n_rows, size_t n
     memset(meta, 0, QW_ACT_META * sizeof *meta);
     for (size_t r = 0; r < n_rows; r++)
         for (size_t k = 0; k < n_k; k += QW_ACT_K)
-            meta[k / QW_ACT_K * 16 + r] =
-                quantize(x + r * ld + k, n_k - k < QW_ACT_K ? n_k - k : QW_ACT_K, q + r * QW_BLOCK_K + k);
+            meta[k / QW_ACT_K * 16 + r] = quantize(x + r * ld + k, n_k - k < QW_ACT_K ? n_k - k : QW_ACT_K,
+                                                   q + r * QW_BLOCK_K + k);
 }
 
 static void expand(uint32_t type, QW_EXPAND_ARGS) {

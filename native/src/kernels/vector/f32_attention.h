@@ -53,15 +53,15 @@ void QW_NAME(attention_tile)(const qw_attention_tile *t) {
         keys = half_keys;
         values = half_values;
     }
-    QW_NAME(gemm_f32)(t->n_rows, QW_KEY_TILE, t->head_dim, t->q, t->head_dim, 1, keys, QW_KEY_TILE, scores,
-                      QW_KEY_TILE, 0);
+    QW_NAME(gemm_f32)(t->n_rows, QW_KEY_TILE, t->head_dim, t->q, t->head_dim, 1, keys, QW_KEY_TILE, scores, QW_KEY_TILE,
+                      0);
     for (size_t r = 0; r < t->n_rows; r++)
         if (t->limit[r])
             soften(t, r, scores + r * QW_KEY_TILE);
         else
             memset(scores + r * QW_KEY_TILE, 0, QW_KEY_TILE * sizeof *scores);
-    QW_NAME(gemm_f32)(t->n_rows, t->head_dim, n_keys, scores, QW_KEY_TILE, 1, values, t->head_dim, t->o,
-                      t->head_dim, 1);
+    QW_NAME(gemm_f32)(t->n_rows, t->head_dim, n_keys, scores, QW_KEY_TILE, 1, values, t->head_dim, t->o, t->head_dim,
+                      1);
 }
 
 #endif

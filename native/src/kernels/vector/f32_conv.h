@@ -24,8 +24,8 @@ QW_INLINE void conv_channels(const float *u, size_t ld, const float *w, size_t n
     }
 }
 
-void QW_NAME(conv_silu)(const float *u, size_t ld, const float *w, size_t n_channels, size_t n_tokens,
-                        float *y, size_t ld_y) {
+void QW_NAME(conv_silu)(const float *u, size_t ld, const float *w, size_t n_channels, size_t n_tokens, float *y,
+                        size_t ld_y) {
     size_t ch = 0;
 
     for (; ch + QW_VL <= n_channels; ch += QW_VL)

@@ -95,9 +95,8 @@ QW_INLINE void chunk_solve(const qw_delta_block *d, const chunk_factors *f, size
         float *o = d->o + i * d->ld_o + col;
 
         vf_store(o, vf_load(o) * f->decay[i]);
-        vf_store(held + i * DELTA_PANEL,
-                 d->beta[i] * vf_fma(vf_splat(-f->decay[i]), vf_load(held + i * DELTA_PANEL),
-                                     vf_load(d->v + i * d->ld_v + col)));
+        vf_store(held + i * DELTA_PANEL, d->beta[i] * vf_fma(vf_splat(-f->decay[i]), vf_load(held + i * DELTA_PANEL),
+                                                             vf_load(d->v + i * d->ld_v + col)));
     }
 #pragma GCC unroll 16
     for (size_t i = 0; i < QW_CHUNK; i++)
@@ -135,8 +134,7 @@ void QW_NAME(delta_chunk)(const qw_delta_block *d) {
 
                 vf_store(p, vf_load(p) * f.remaining[j]);
             }
-        QW_NAME(gemm_f32)(d->n_k, width, n, d->k, 1, d->ld_qk, u, DELTA_PANEL, s, d->ld_state,
-                          f.decay[n - 1]);
+        QW_NAME(gemm_f32)(d->n_k, width, n, d->k, 1, d->ld_qk, u, DELTA_PANEL, s, d->ld_state, f.decay[n - 1]);
     }
 }
 

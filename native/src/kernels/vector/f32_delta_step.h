@@ -24,14 +24,13 @@ typedef struct step_products {
 } step_products;
 
 /* Over n_vecs vectors of columns: the update, if there is one; then the products, if there is a k. */
-QW_INLINE void sweep(float *state, const qw_delta_block *d, size_t n_vecs, const step_update *update,
-                     const float *k, const float *q, step_products *out) {
+QW_INLINE void sweep(float *state, const qw_delta_block *d, size_t n_vecs, const step_update *update, const float *k,
+                     const float *q, step_products *out) {
     step_products sum = {{{0}}, {{0}}};
     step_update last = update ? *update : (step_update){0};
 
     for (size_t i = 0; i < d->n_k; i++, state += d->ld_state) {
-        vf k_last = vf_splat(update ? last.k[i] : 0), k_i = vf_splat(k ? k[i] : 0),
-           q_i = vf_splat(k ? q[i] : 0);
+        vf k_last = vf_splat(update ? last.k[i] : 0), k_i = vf_splat(k ? k[i] : 0), q_i = vf_splat(k ? q[i] : 0);
 
 #pragma GCC unroll 8
         for (size_t x = 0; x < n_vecs; x++) {
@@ -50,8 +49,7 @@ QW_INLINE void sweep(float *state, const qw_delta_block *d, size_t n_vecs, const
     *out = sum;
 }
 
-QW_INLINE void step_columns(const qw_delta_block *d, size_t col, size_t n_vecs, const float *decay,
-                            const float *kq) {
+QW_INLINE void step_columns(const qw_delta_block *d, size_t col, size_t n_vecs, const float *decay, const float *kq) {
     float *state = d->state + col;
     step_update update;
     step_products products;

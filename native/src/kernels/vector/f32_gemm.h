@@ -60,8 +60,8 @@ QW_INLINE void gemm_sum(vf acc[8][2], size_t n_rows, size_t n_vecs, size_t n_k, 
         GEMM_ROW(acc, n_rows, n_vecs, a[r * in->a_row], b);
 }
 
-QW_INLINE void gemm_tile(size_t n_rows, size_t n_vecs, size_t n_k, const gemm_operand *in, float *c,
-                         size_t ldc, float beta) {
+QW_INLINE void gemm_tile(size_t n_rows, size_t n_vecs, size_t n_k, const gemm_operand *in, float *c, size_t ldc,
+                         float beta) {
     vf acc[8][2] = {{{0}}};
 
     gemm_sum(acc, n_rows, n_vecs, n_k, in);
@@ -76,8 +76,7 @@ QW_INLINE void gemm_tile(size_t n_rows, size_t n_vecs, size_t n_k, const gemm_op
 }
 
 /* All rows of n_vecs vectors of columns. */
-QW_INLINE void gemm_columns(size_t m, size_t n_vecs, size_t n_k, gemm_operand in, float *c, size_t ldc,
-                            float beta) {
+QW_INLINE void gemm_columns(size_t m, size_t n_vecs, size_t n_k, gemm_operand in, float *c, size_t ldc, float beta) {
     for (; m >= QW_MICRO_ROWS; m -= QW_MICRO_ROWS) {
         gemm_tile(QW_MICRO_ROWS, n_vecs, n_k, &in, c, ldc, beta);
         in.a += QW_MICRO_ROWS * in.a_row;
@@ -95,8 +94,8 @@ QW_INLINE void gemm_columns(size_t m, size_t n_vecs, size_t n_k, gemm_operand in
     }
 }
 
-void QW_NAME(gemm_f32)(size_t m, size_t n, size_t n_k, const float *a, size_t a_row, size_t a_k,
-                       const float *b, size_t ldb, float *c, size_t ldc, float beta) {
+void QW_NAME(gemm_f32)(size_t m, size_t n, size_t n_k, const float *a, size_t a_row, size_t a_k, const float *b,
+                       size_t ldb, float *c, size_t ldc, float beta) {
     gemm_operand in = {a, a_row, a_k, b, ldb};
     size_t j = 0;
 
