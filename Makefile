@@ -56,21 +56,26 @@ check-isa: $(CHECK)  ## the C checks on this machine, every kernel set its CPU h
 	$(CHECK)
 
 check-arm:  ## the C checks built for aarch64, under qemu on each CPU we run on
-	$(MAKE) -j$(JOBS) ARCH=aarch64 CC=$(ARM_CC) AR=aarch64-linux-gnu-ar build/aarch64/check
+	$(MAKE) -j$(JOBS) ARCH=aarch64 CC=$(ARM_CC) AR=aarch64-linux-gnu-ar build/aarch64/check build/aarch64/run_model
 	for cpu in $(ARM_CPUS); do echo "qemu -cpu $$cpu"; $(QEMU) -cpu $$cpu build/aarch64/check || exit 1; done
 
-check-san:  ## the C checks under AddressSanitizer and UBSan, then under ThreadSanitizer
-	$(MAKE) -j$(JOBS) SAN=address,undefined build/$(HOST_ARCH)-address-undefined/check
+test-arm: native check-arm  ## the logits of every reference model on aarch64, under qemu
+	QWARM_TEST_ARM_ALL=1 $(PYTHON) -m pytest tests/engine/test_arm64.py
+
+check-san: native  ## the C checks under AddressSanitizer and UBSan, then under ThreadSanitizer
+	$(MAKE) -j$(JOBS) SAN=address,undefined build/$(HOST_ARCH)-address-undefined/check build/$(HOST_ARCH)-address-undefined/run_model
 	build/$(HOST_ARCH)-address-undefined/check
-	$(MAKE) -j$(JOBS) SAN=thread build/$(HOST_ARCH)-thread/check
+	PYTHONPATH=. $(PYTHON) tests/engine/emulated.py build/$(HOST_ARCH)-address-undefined/run_model
+	$(MAKE) -j$(JOBS) SAN=thread build/$(HOST_ARCH)-thread/check build/$(HOST_ARCH)-thread/run_model
 	build/$(HOST_ARCH)-thread/check
+	PYTHONPATH=. $(PYTHON) tests/engine/emulated.py build/$(HOST_ARCH)-thread/run_model
 
 gate: $(VENV)  ## the arm64 speed gate: cycle model of the inner loops, instructions under qemu
-	$(PYTHON) bench/gate/gate.py --require
+	$(PYTHON) bench/arm64_gate.py --require
 
 # Without the tools of the gate (status 3) the other tests still tell something; CI has them.
 test: native check  ## all tests; pytest's closing line comes last
-	$(PYTHON) bench/gate/gate.py $(if $(CI),--require) || test $$? = 3
+	$(PYTHON) bench/arm64_gate.py $(if $(CI),--require) || test $$? = 3
 	$(PYTHON) -m pytest
 
 # instructor needs an older openai than the others, so it has an environment of its own.
@@ -200,5 +205,5 @@ clean:  ## remove what was built, not the models or the virtual environments
 	rm -rf build/x86_64* build/aarch64* engine/_native*
 
 .DELETE_ON_ERROR:
-.PHONY: help venv native lock check check-isa check-arm check-san gate test test-clients lint format run serve bench bench-peers clean \
+.PHONY: help venv native lock check check-isa check-arm test-arm check-san gate test test-clients lint format run serve bench bench-peers clean \
 	image check-manifest sam-build invoke start validate test-image deploy logs report

@@ -39,6 +39,7 @@ class Environment:
         settings = {
             "QWARM_MODEL": str(model),
             "QWARM_API_KEY": API_KEY,
+            "QWARM_SNAPSHOT_DIR": "off",  # a new environment's /tmp is empty
             "AWS_LAMBDA_FUNCTION_TIMEOUT": str(ANSWER_TIMEOUT_S),
         }
         addresses = ["--runtime-interface-emulator-address", f"127.0.0.1:{front}"]

@@ -1,10 +1,10 @@
 /*
  * Runs the whole engine over a made-up model, for counting its instructions:
  *
- *     forward_driver ISA PHASE TOKENS PASSES
+ *     forward_driver ISA PHASE TOKENS LAYERS PASSES
  *
- * The model has Qwen3.5-0.8B's sizes and a Q4_K_M file's types, but four layers (a sixth: three recurrent,
- * one attention) and next to no vocabulary.  A pass evaluates TOKENS tokens in PHASE, prefill or decode, on
+ * The model has Qwen3.5-0.8B's sizes and a Q4_K_M file's types, but the LAYERS that a word lists (r is a recurrent
+ * one, a is attention) and next to no vocabulary.  A pass evaluates TOKENS tokens in PHASE, prefill or decode, on
  * an empty session, with the logits of all, so that no layer may skip rows.  It prints TOKENS.  What
  * precedes the passes does not depend on PASSES.
  */
@@ -26,10 +26,10 @@ enum {
     VALUE_HEADS = 16,
     DELTA_DIM = 128,
     CHANNELS = (2 * KEY_HEADS + VALUE_HEADS) * DELTA_DIM,
-    LAYERS = 4,
-    VOCAB = 256,
+    VOCAB = 64,
+    MOST_LAYERS = 4,
     MOST_TOKENS = 512,
-    MOST_TENSORS = 2 + 16 * LAYERS
+    MOST_TENSORS = 2 + 16 * MOST_LAYERS
 };
 
 static qw_tensor tensors[MOST_TENSORS];
@@ -110,7 +110,7 @@ static void must(qw_status status) {
 }
 
 int main(int argc, char **argv) {
-    static const uint8_t recurrent[LAYERS] = {1, 1, 1, 0};
+    static uint8_t recurrent[MOST_LAYERS];
     static float logits[MOST_TOKENS][VOCAB];
     int32_t tokens[MOST_TOKENS];
 
@@ -124,10 +124,12 @@ int main(int argc, char **argv) {
         tokens[i] = (int32_t)(i * 7 % VOCAB);
     add("", "token_embd.weight", QW_Q6_K, HIDDEN, VOCAB);
     add("", "output_norm.weight", QW_F32, HIDDEN, 0);
-    for (size_t i = 0; i < LAYERS; i++)
+    for (size_t i = 0; i < n_layers; i++) {
+        recurrent[i] = argv[4][i] == 'r';
         add_layer(i, recurrent[i]);
+    }
 
-    qw_config config = {.n_layers = LAYERS,
+    qw_config config = {.n_layers = (uint32_t)n_layers,
                         .n_vocab = VOCAB,
                         .n_hidden = HIDDEN,
                         .n_ffn = FFN,
@@ -150,7 +152,7 @@ int main(int argc, char **argv) {
     qw_session *session;
     must(qw_model_create(&model, &config, tensors, n_tensors));
     must(qw_session_create(&session, model, n_tokens));
-    for (size_t pass = strtoul(argv[4], NULL, 10); pass > 0; pass--) {
+    for (size_t pass = strtoul(argv[5], NULL, 10); pass > 0; pass--) {
         qw_session_reset(session);
         must(qw_session_eval(session, &batch));
     }

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -56,3 +58,21 @@ def emulated_logits(
     arguments = [*command, file.path, str(plan), str(out), *([isa] if isa else [])]
     subprocess.run(arguments, check=True, timeout=300)
     return np.fromfile(out, np.float32).reshape(len(ids), file.config.n_vocab)
+
+
+def main() -> None:
+    """Run models with the run_model that the arguments start: for a build with sanitizers."""
+    oracle = Path(__file__).parents[1] / "fixtures" / "oracle"
+    for name in ("gva4.f32", "q.q4_k_m", "q.iq4_mix"):
+        with ModelFile(oracle / f"{name}.gguf") as file, TemporaryDirectory() as folder:
+            ids = np.random.default_rng(0).integers(0, file.config.n_vocab, 700).astype(np.int32)
+            for phase, n_tokens, split in ((Phase.PREFILL, 700, 500), (Phase.DECODE, 60, 1)):
+                options = {"phase": phase, "split": split, "n_threads": 4}
+                logits = emulated_logits(sys.argv[1:], Path(folder), file, ids[:n_tokens], **options)
+                if not np.isfinite(logits).all():
+                    raise SystemExit(f"{name}: logits are not finite")
+                print(f"{name} {phase.name.lower()}: {n_tokens} tokens, 4 threads, nothing found")
+
+
+if __name__ == "__main__":
+    main()

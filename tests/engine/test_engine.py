@@ -76,6 +76,18 @@ def test_the_same_prompt_again_prefills_at_most_four_tokens_and_says_the_same(pa
     assert again == said
 
 
+def test_the_same_prompt_again_evaluates_nothing_even_when_another_answer_was_given_in_between(path):
+    engine = load(path)
+    request = ask(SYSTEM, user("How high is the Glomma?"))
+    _, said, _ = answer(engine, replace(request, sampling=Sampling(temperature=1.5, seed=3)))
+    before = engine.evaluation.session.counters
+    again, cold, _ = answer(engine, request)
+    assert (again.path, again.prefilled, again.batch_rows) == ("anchor", 0, 0)
+    assert again.kernel.endswith("/none")
+    assert engine.evaluation.session.counters.prefill_tokens == before.prefill_tokens
+    assert cold == answer(load(path), request)[1] != said
+
+
 @pytest.mark.parametrize("thinking", [True, False])
 def test_a_conversation_goes_on_from_its_anchor(path, thinking):
     engine = load(path)

@@ -161,9 +161,41 @@ def test_spares_lie_inside_a_long_message_only():
     assert list(spare_positions(0, 9000, 2048)) == [2048, 4096, 6144]
 
 
+def test_the_end_of_a_prompt_serves_that_prompt_alone():
+    driver = Driver(ends=True)
+    ids, marks = prompt(1)
+    first = driver.serve(ids, marks)
+    driver.generate([7] * 5)
+    again = driver.serve(ids, marks)
+    assert (again.reuse.path, again.prefilled) == ("anchor", 0)
+    assert np.array_equal(again.logits, first.logits)
+    driver.generate([8] * 5)
+    longer = driver.serve(np.concatenate([ids, [3, 4, 5]]).astype(np.int32), {})
+    assert (longer.reuse.path, longer.prefilled) == ("anchor", 5)
+
+
+def test_a_conversation_keeps_one_end_of_a_prompt():
+    driver = Driver(ends=True)
+    for seeds in ([1], [1, 2], [1, 2, 3], [4]):
+        driver.serve(*prompt(*seeds))
+        driver.generate([7] * 5)
+    kinds = [entry.kind for entry in driver.cache.entries]
+    assert kinds.count(Kind.PROMPT) == 2  # of two conversations
+
+
+def test_the_end_of_a_prompt_is_given_up_before_its_anchor():
+    driver = Driver(ends=True)
+    ids, marks = prompt(1)
+    driver.serve(ids, marks)
+    driver.cache.budget_bytes = driver.cache.bytes_held - 1
+    assert driver.cache.make_room(0)
+    assert Kind.PROMPT not in [entry.kind for entry in driver.cache.entries]
+    assert driver.serve(ids, marks).prefilled == 2
+
+
 REQUESTS = st.lists(
     st.tuples(
-        st.sampled_from(["new", "next", "extend", "again", "edit", "shorten", "abort", "forget"]),
+        st.sampled_from(["same", "new", "next", "extend", "again", "edit", "shorten", "abort", "forget"]),
         st.integers(0, 3),  # conversation
         st.integers(1, 60),  # tokens
         st.integers(0, 12),  # tokens generated afterwards
@@ -177,7 +209,7 @@ REQUESTS = st.lists(
 @given(requests=REQUESTS, budget_states=st.sampled_from([0, 1, 3, 8, 1000]))
 def test_every_interleaving_of_requests_gives_the_logits_of_a_cold_engine(requests, budget_states):
     """Exact arithmetic, so that generated tokens, evaluated one by one, differ by rounding only."""
-    driver = Driver("gva4.f32", exact=True)
+    driver = Driver("gva4.f32", exact=True, ends=True)
     driver.cache.budget_bytes = budget_states * (driver.model.state_bytes + 40000)
     random = np.random.default_rng(len(requests))
     block = random.integers(0, 500, 25)

@@ -23,9 +23,10 @@ class Served:
 
 
 class Driver:
-    """One cache over one session of the model ``name``."""
+    """One cache over one session of the model ``name``.  ``ends``: the end of each prompt is kept with its logits."""
 
-    def __init__(self, name="q.q4_k_m", budget_bytes=1 << 30, exact=False):
+    def __init__(self, name="q.q4_k_m", budget_bytes=1 << 30, exact=False, ends=False):
+        self.ends = ends
         self.model = model(name, exact=exact)
         self.session = Session(self.model, CONTEXT)
         self.cache = PrefixCache(self.session, budget_bytes)
@@ -36,7 +37,8 @@ class Driver:
         before = self.session.counters.prefill_tokens
         reuse = self.cache.find(ids)
         self.cache.restore(reuse)
-        logits = None
+        logits = None if reuse.logits is None else reuse.logits[np.newaxis]
+        marks = ({len(ids): Kind.PROMPT} if self.ends else {}) | marks
         while self.cache.position < len(ids):
             start = self.cache.position
             end = len(ids) if stop_after is None else min(len(ids), start + stop_after)
@@ -44,7 +46,7 @@ class Driver:
             logits, snapshots = self.session.eval(ids[start:end], Phase.PREFILL, n_logits=1, marks=wanted)
             self.cache.advanced(ids[start:end].tolist())
             for position, snapshot in zip(wanted, snapshots, strict=True):
-                self.cache.keep(marks[position], snapshot)
+                self.cache.keep(marks[position], snapshot, logits[0] if position == len(ids) else None)
             if stop_after is not None and end < len(ids):
                 self.cache.finished()
                 return None

@@ -41,7 +41,14 @@ SCRIPTS: dict[str, list[Step]] = {
 
 
 class ChosenEngine(ScriptedEngine):
-    """Says what it is told to; "how many" answers with the number of answers that have ended."""
+    """Says what it is told to; "how many" answers with the number of answers that have ended.
+
+    After "busy afterwards" it takes half a second before the next event.
+    """
+
+    def idle(self, within_ms: float) -> None:
+        if self.requests[-1].messages[-1]["content"] == "busy afterwards":
+            time.sleep(0.5)
 
     def chat(self, request: ChatRequest, remaining_ms: Callable[[], float]) -> Iterator[Event]:
         text = str(request.messages[-1]["content"])
@@ -68,5 +75,11 @@ def handler(event: Any, context: Context) -> Any:
     return init().handle(event, context)
 
 
+def idle() -> None:
+    init().idle()
+
+
 if __name__ == "__main__":
-    serve(init, "tests.handler.scripted_app.handler", lambda: init().idle())
+    from tests.handler import scripted_app  # the module that the runtime finds the handler in
+
+    serve(scripted_app.init, "tests.handler.scripted_app.handler", scripted_app.idle)

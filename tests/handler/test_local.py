@@ -93,6 +93,15 @@ def test_a81_a_client_that_hangs_up_ends_the_work_and_the_next_is_answered(
     assert engine.ended == 2
 
 
+def test_the_engine_is_given_time_after_each_answer(client: openai.OpenAI, engine: ScriptedEngine) -> None:
+    ask(client)
+    list(ask(client, stream=True))
+    give_up_s = time.monotonic() + 5
+    while len(engine.idle_ms) < 2 and time.monotonic() < give_up_s:
+        time.sleep(0.01)
+    assert engine.idle_ms == [3000, 3000]
+
+
 def test_a_body_over_the_limit_is_refused_unread(server: local.LocalServer) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=5)
     connection.putrequest("POST", "/v1/chat/completions")

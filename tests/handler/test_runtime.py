@@ -109,6 +109,20 @@ def test_a50_the_openai_client_raises_what_broke_a_stream(client: openai.OpenAI,
     assert ask(client, "Hi").choices[0].message.content == "Hello wörld"
 
 
+@pytest.mark.parametrize("streams", [True, False])
+def test_what_is_done_after_an_answer_keeps_only_the_next_event_waiting(
+    function: Lambda, buffered: Lambda, streams: bool
+) -> None:
+    running = function if streams else buffered
+    running.invoke(url_event(chat("Hi"))).body()
+    times = [time.monotonic()]
+    for text in ("busy afterwards", "Hi"):
+        running.invoke(url_event(chat(text, stream=streams))).body()
+        times.append(time.monotonic())
+    assert times[1] - times[0] < 0.4
+    assert times[2] - times[1] > 0.4
+
+
 def test_a82_a_streamed_answer_is_a_prelude_eight_nuls_and_the_body(function: Lambda) -> None:
     invocation = function.invoke(url_event(chat("Hi", stream=True)))
     prelude, _, body = invocation.body().partition(PRELUDE_END)

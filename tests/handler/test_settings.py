@@ -47,6 +47,8 @@ def test_sam_local_is_always_answered_buffered() -> None:
             "QWARM_INVOKE_MODE is 'STREAM': it should be 'BUFFERED' or 'RESPONSE_STREAM'",
         ),
         ("QWARM_AUTH", "off", "QWARM_AUTH is 'off': it should be 'key' or 'none'"),
+        ("QWARM_SNAPSHOT_S3", "my-bucket", "QWARM_SNAPSHOT_S3 is 'my-bucket': it should be of the form s3://bucket/"),
+        ("QWARM_SNAPSHOT_WRITE_MS", "-1", "QWARM_SNAPSHOT_WRITE_MS is '-1': it should be greater than or equal to 0"),
         ("QWARM_SPLICE", "perhaps", "QWARM_SPLICE is 'perhaps': it should be a valid boolean"),
     ],
 )
@@ -62,6 +64,14 @@ def test_without_a_key_the_function_does_not_start(keys: dict[str, str]) -> None
     with pytest.raises(SettingsError, match=r"^QWARM_API_KEY is not set"):
         read_settings(keys)
     assert read_settings(keys | {"QWARM_AUTH": "none"}).keys == ()
+
+
+def test_snapshots_are_kept_in_tmp_on_lambda_only_unless_a_setting_says_where() -> None:
+    function = {"AWS_LAMBDA_FUNCTION_NAME": "qwarm"}
+    assert read_settings(KEY | function).snapshot_folder == "/tmp/qwarm"
+    assert read_settings(KEY).snapshot_folder is None
+    assert read_settings(KEY | function | {"QWARM_SNAPSHOT_DIR": "off"}).snapshot_folder is None
+    assert read_settings(KEY | {"QWARM_SNAPSHOT_DIR": "/mnt/x"}).snapshot_folder == "/mnt/x"
 
 
 def test_settings_are_frozen_and_do_not_show_the_key() -> None:

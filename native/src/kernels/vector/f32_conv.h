@@ -7,12 +7,15 @@
 /* The four rows a token needs stay in registers: each is loaded once. */
 QW_INLINE void conv_channels(const float *u, size_t ld, const float *w, size_t n, size_t n_tokens, float *y,
                              size_t ld_y) {
-    vf tap[QW_CONV] = {{0}};
+    float taps[QW_CONV][QW_VL] = {{0}};
+    vf tap[QW_CONV];
     vf oldest = vf_load_n(u, n), older = vf_load_n(u + ld, n), last = vf_load_n(u + 2 * ld, n);
 
     for (size_t ch = 0; ch < n; ch++)
         for (size_t j = 0; j < QW_CONV; j++)
-            tap[j][ch] = w[ch * QW_CONV + j];
+            taps[j][ch] = w[ch * QW_CONV + j];
+    for (size_t j = 0; j < QW_CONV; j++)
+        tap[j] = vf_load(taps[j]);
     for (size_t t = 0; t < n_tokens; t++) {
         vf current = vf_load_n(u + (t + 3) * ld, n);
         vf sum = vf_fma(tap[3], current, vf_fma(tap[2], last, vf_fma(tap[1], older, tap[0] * oldest)));

@@ -1,10 +1,10 @@
 """The arm64 performance gate, for any machine: no Arm core, no clock, the same figures in every run.
 
-Three kinds of check on the objects that the product's own rules build:
-  loop   llvm-mca's int8 multiply-accumulates per cycle in the GEMM's inner loop, which must not spill
-  count  instructions that qemu executed per multiply-accumulate, per weight or, with --forward, per token of the
-         whole engine, counted by a plugin
-  isa    no instruction of the i8mm set among the dotprod set's
+Four kinds of check on the objects that the product's own rules build:
+  loop     llvm-mca's int8 multiply-accumulates per cycle in the GEMM's inner loop, which must not spill
+  count    instructions that qemu executed per multiply-accumulate or per weight
+  forward  instructions per token of a whole forward pass, held against bench/baseline.json
+  isa      no instruction of the i8mm set among the dotprod set's
 
 Exit status: 0 passed, 1 failed, 3 a tool is missing (1 with --require).
 """
@@ -12,33 +12,31 @@ Exit status: 0 passed, 1 failed, 3 a tool is missing (1 with --require).
 from __future__ import annotations
 
 import argparse
+import os
 import re
-import shutil
-import subprocess
 import sys
-from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
-BUILD = ROOT / "build" / "gate"
-GCC = "aarch64-linux-gnu-gcc"
-CLANG = "clang-19 --target=aarch64-linux-gnu"
-QEMU = "qemu-aarch64"
-OBJDUMP = "aarch64-linux-gnu-objdump"
-MCA = "llvm-mca-19"
-PACKAGES = {
-    "make": "make",
-    "gcc": "gcc",
-    GCC: "gcc-aarch64-linux-gnu",
-    OBJDUMP: "binutils-aarch64-linux-gnu",
-    QEMU: "qemu-user (not qemu-user-static, which takes no plugins)",
-    "clang-19": "clang-19",
-    MCA: "llvm-19",
-}
-CPUS = {"dotprod": "neoverse-n1", "i8mm": "max,sve=off"}  # what qemu runs a set on: it has no neoverse-v1
+import arm64_forward
+from arm64_count import (
+    CLANG,
+    CPUS,
+    GCC,
+    MCA,
+    OBJDUMP,
+    ROOT,
+    build,
+    build_driver,
+    build_plugin,
+    count,
+    missing_tools,
+    run,
+)
+
 MAC = {"smmla": 32, "sdot": 16}
 
 
@@ -59,16 +57,6 @@ class CountCeiling:
     type: str
     rows: int
     ceiling: float  # per multiply-accumulate
-
-
-@dataclass(frozen=True)
-class ForwardCeiling:
-    """Instructions of the whole engine; the driver's model has a sixth of Qwen3.5-0.8B's layers, and no head."""
-
-    isa: str
-    phase: str
-    tokens: int
-    ceiling: float  # millions per token, all 24 layers
 
 
 @dataclass(frozen=True)
@@ -100,40 +88,12 @@ COUNTS = (
     CountCeiling("dotprod", "Q6_K", 0, 0.66),
     CountCeiling("dotprod", "Q8_0", 0, 0.41),
 )
-FORWARD = (
-    ForwardCeiling("i8mm", "prefill", 128, 45),
-    ForwardCeiling("dotprod", "prefill", 128, 62),
-    ForwardCeiling("dotprod", "decode", 8, 290),
-)
-
-
-def run(*command: str, cwd: Path = ROOT, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-    """Run a command whose failure is the gate's own: show what it said."""
-    done = subprocess.run(command, cwd=cwd, input=stdin, capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(f"{' '.join(command)}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
-    return done
-
-
-def build(compiler: str, name: str, *targets: str) -> list[str]:
-    """Objects or the library, as the product's rules make them, in a folder of this name; their paths."""
-    folder = f"{BUILD.relative_to(ROOT)}/{name}"
-    paths = [f"{folder}/{target}" for target in targets]
-    run("make", "-s", "-f", "native/rules.mk", "ARCH=aarch64", f"CC={compiler}", f"BUILD={folder}", *paths)
-    return paths
 
 
 def kernel_objects() -> list[str]:
     sources = [s for isa in ("scalar", *CPUS) for s in sorted((ROOT / "native/src/kernels" / isa).glob("*.c"))]
     sources += [ROOT / "native/src/kernels/select.c", ROOT / "native/src/quant.c"]
     return [str("obj" / s.relative_to(ROOT / "native/src").with_suffix(".o")) for s in sources]
-
-
-def build_driver(name: str, objects: list[str]) -> Path:
-    driver = BUILD / name
-    command = (GCC, "-O2", "-static", "-Inative/include", "-Inative/src", f"{HERE}/{name}.c", *objects)
-    run(*command, "-lm", "-pthread", "-o", str(driver))
-    return driver
 
 
 def instructions(path: str) -> Iterator[tuple[int, str, str]]:
@@ -178,34 +138,22 @@ def check_loop(limit: LoopFloor, gemm: str, compiler: str) -> Result:
     return Result(what, f"{rate:.1f}, {spills}", f">= {limit.floor:g}, 0", passed)
 
 
-def count(plugin: Path, driver: Path, isa: str, *job: str) -> tuple[Counter[str], int]:
-    """Instructions of one pass of a driver, by function: a run with it less one without; and the pass's size."""
-    counts, size = [], 0
-    for passes in ("0", "1"):
-        qemu = (QEMU, "-cpu", CPUS[isa], "-plugin", str(plugin), "-d", "plugin")
-        done = run(*qemu, str(driver), isa, *job, passes)
-        fields = [line.rsplit(" ", 1) for line in done.stderr.splitlines()]
-        counts.append(Counter({function: int(n) for function, n in fields}))
-        size = int(done.stdout)
-    return counts[1] - counts[0], size
-
-
-def check_count(limit: CountCeiling, plugin: Path, driver: Path) -> Result:
-    executed, mac = count(plugin, driver, limit.isa, limit.type, str(limit.rows))
+def check_count(driver: Path, limit: CountCeiling) -> Result:
+    executed, mac = count(driver, limit.isa, limit.type, str(limit.rows))
     ratio = executed.total() / mac
     job = f"P8 of {limit.rows} rows: instructions/MAC" if limit.rows else "GEMV: instructions/weight"
     return Result(f"{limit.isa} {limit.type} {job}", f"{ratio:.4f}", f"<= {limit.ceiling:g}", ratio <= limit.ceiling)
 
 
-def check_forward(limit: ForwardCeiling, plugin: Path, driver: Path) -> Result:
+def check_forward(counted: dict[str, dict[str, float]]) -> Iterator[Result]:
     """Also prints where the instructions went."""
-    executed, n_tokens = count(plugin, driver, limit.isa, limit.phase, str(limit.tokens))
-    millions = executed.total() * 6 / n_tokens / 1e6
-    print(f"{limit.isa} {limit.phase}: {millions:.1f} million instructions per token")
-    for function, n in executed.most_common(16):
-        print(f"    {function:<36} {n * 6 / n_tokens / 1e6:8.3f} {n / executed.total():6.1%}")
-    what = f"{limit.isa} {limit.phase} of {limit.tokens} tokens: million instructions/token"
-    return Result(what, f"{millions:.1f}", f"<= {limit.ceiling:g}", millions <= limit.ceiling)
+    baseline = arm64_forward.read_baseline()
+    for name, groups in counted.items():
+        total, was = sum(groups.values()), sum(baseline[name].values())
+        most = was * (1 + arm64_forward.TOLERANCE)
+        print(f"{name}: " + ", ".join(f"{group} {n:.1f}" for group, n in groups.items()))
+        what = f"{name} tokens, whole forward pass: million instructions/token"
+        yield Result(what, f"{total:.1f}", f"<= {most:.1f} ({was:.1f} + 3 %)", total <= most)
 
 
 def check_isa(objects: list[str]) -> Result:
@@ -221,26 +169,27 @@ def check_isa(objects: list[str]) -> Result:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--require", action="store_true", help="fail when a tool is missing")
-    parser.add_argument("--forward", action="store_true", help="count the whole engine too: half a minute more")
+    parser.add_argument("--refresh", action="store_true", help="write bench/baseline.json as counted now")
     arguments = parser.parse_args()
-    missing = [f"{tool} (in Debian: {PACKAGES[tool]})" for tool in PACKAGES if not shutil.which(tool)]
-    if missing:
+    if missing := missing_tools():
         print("The arm64 gate did not run; missing: " + ", ".join(missing), file=sys.stderr)
         return 1 if arguments.require else 3
 
+    build_plugin()
     objects = build(GCC, "gcc", *kernel_objects())
-    driver, plugin = build_driver("gemm_driver", objects), BUILD / "count_instructions.so"
-    run("gcc", "-O2", "-shared", "-fPIC", "-fvisibility=hidden", f"{HERE}/count_instructions.c", "-o", str(plugin))
-
+    driver, drivers = build_driver("gemm_driver", objects), arm64_forward.build_drivers()
     results = [check_isa(objects)]
     for limit in LOOPS:
         for name, compiler in (("gcc", GCC), ("clang", CLANG)):
             [gemm] = build(compiler, name, f"obj/kernels/{limit.isa}/gemm_i8.o")
             results.append(check_loop(limit, gemm, name))
-    results += [check_count(c, plugin, driver) for c in COUNTS]
-    if arguments.forward:
-        driver = build_driver("forward_driver", build(GCC, "gcc", "libqwarm.a"))
-        results += [check_forward(f, plugin, driver) for f in FORWARD]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        forward = pool.map(partial(arm64_forward.millions_per_token, drivers=drivers), arm64_forward.GATED)
+        results += pool.map(partial(check_count, driver), COUNTS)
+        counted = {case.name: groups for case, groups in zip(arm64_forward.GATED, forward, strict=True)}
+    if arguments.refresh:
+        arm64_forward.write_baseline(counted)
+    results += check_forward(counted)
     for r in results:
         print(f"{'ok  ' if r.passed else 'FAIL'} {r.what:<72} {r.measured:>10}  {r.limit}")
     return 0 if all(r.passed for r in results) else 1
