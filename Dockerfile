@@ -11,7 +11,7 @@ FROM ${BASE_IMAGE} AS python
 RUN [ "$(uname -m)" = aarch64 ] || \
     { echo "This image is for arm64 and the base image is for $(uname -m): build with --platform linux/arm64." >&2; exit 1; }
 # Lambda's file system is read-only: what is not compiled here is compiled again at each cold start.
-RUN python3 -m compileall -q -j 0 --invalidation-mode unchecked-hash -x '/(test|idlelib|tkinter|turtledemo|ensurepip|pydoc_data)/' \
+RUN python3 -m compileall -qf -j 0 --invalidation-mode unchecked-hash -x '/(test|idlelib|tkinter|turtledemo|ensurepip|pydoc_data)/' \
     "$(python3 -c 'import sysconfig; print(sysconfig.get_path("stdlib"))')"
 
 FROM python AS build

@@ -140,6 +140,9 @@ BENCH_MODEL ?= build/models/synth-0.8b-q4_k_m.gguf
 bench: native $(BENCH_MODEL)  ## our speed on a full-size model: build/bench/*.json and plots
 	$(PYTHON) bench/measure.py $(BENCH_MODEL) --out build/bench
 
+bench-prefix: native $(BENCH_MODEL)  ## what prefix reuse saves: paths and times of agents' request sequences
+	PYTHONPATH=. $(PYTHON) bench/prefix.py $(BENCH_MODEL)
+
 bench-peers: native $(BENCH_MODEL) build/peers-venv/.complete  ## ours and llama.cpp's speed, interleaved, as ratios
 	$(PYTHON) bench/peers.py $(BENCH_MODEL) --peer-python build/peers-venv/bin/python --out build/bench
 
@@ -205,5 +208,5 @@ clean:  ## remove what was built, not the models or the virtual environments
 	rm -rf build/x86_64* build/aarch64* engine/_native*
 
 .DELETE_ON_ERROR:
-.PHONY: help venv native lock check check-isa check-arm test-arm check-san gate test test-clients lint format run serve bench bench-peers clean \
+.PHONY: help venv native lock check check-isa check-arm test-arm check-san gate test test-clients lint format run serve bench bench-prefix bench-peers clean \
 	image check-manifest sam-build invoke start validate test-image deploy logs report

@@ -5,6 +5,7 @@ Exact and the same in every run, so a figure can be compared with one that was c
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -49,7 +50,17 @@ def build(compiler: str, name: str, *targets: str) -> list[str]:
     """Objects or the library, as the product's rules make them, in a folder of this name; their paths."""
     folder = f"{BUILD.relative_to(ROOT)}/{name}"
     paths = [f"{folder}/{target}" for target in targets]
-    run("make", "-s", "-f", "native/rules.mk", "ARCH=aarch64", f"CC={compiler}", f"BUILD={folder}", *paths)
+    run(
+        "make",
+        "-s",
+        f"-j{os.cpu_count()}",
+        "-f",
+        "native/rules.mk",
+        "ARCH=aarch64",
+        f"CC={compiler}",
+        f"BUILD={folder}",
+        *paths,
+    )
     return paths
 
 

@@ -114,9 +114,11 @@ int main(int argc, char **argv) {
     static float logits[MOST_TOKENS][VOCAB];
     int32_t tokens[MOST_TOKENS];
 
-    size_t n_tokens = argc == 5 ? strtoul(argv[3], NULL, 10) : 0;
-    if (n_tokens == 0 || n_tokens > MOST_TOKENS) {
-        fprintf(stderr, "usage: %s ISA prefill|decode TOKENS PASSES, with 1 to %d tokens\n", argv[0], MOST_TOKENS);
+    size_t n_tokens = argc == 6 ? strtoul(argv[3], NULL, 10) : 0, n_layers = argc == 6 ? strlen(argv[4]) : 0;
+    if (n_tokens == 0 || n_tokens > MOST_TOKENS || n_layers == 0 || n_layers > MOST_LAYERS) {
+        fprintf(stderr,
+                "usage: %s ISA prefill|decode TOKENS LAYERS PASSES, with 1 to %d tokens and 1 to %d letters r or a\n",
+                argv[0], MOST_TOKENS, MOST_LAYERS);
         return 2;
     }
     qw_phase phase = strcmp(argv[2], "decode") ? QW_PREFILL : QW_DECODE;
