@@ -36,7 +36,7 @@ COPY engine engine
 COPY handler handler
 RUN python3 -m compileall -q --invalidation-mode unchecked-hash engine handler
 
-FROM python
+FROM python AS function
 WORKDIR /opt/qwarm
 ENV PYTHONPATH=/opt/qwarm:/opt/qwarm/packages \
     OPENBLAS_NUM_THREADS=1
@@ -45,7 +45,11 @@ COPY --from=build /opt/qwarm/engine engine
 COPY --from=build /opt/qwarm/handler handler
 # Base snapshots made by `python -m engine bake --out models/snapshots`, if there are any; one source must exist.
 COPY models/README.md models/snapshots* snapshots/
-USER 65534:65534
 ENTRYPOINT ["/usr/bin/env", "python3", "-m", "handler"]
 ARG MODEL=build/models/synth-tiny-q4_k_m.gguf
 COPY ${MODEL} model.gguf
+
+# Lambda runs its functions as a user of its own, whatever is said here; other places do as the image says.  `sam build`
+# stops before this stage, because `sam local` adds its emulator to the image with the image's own user.
+FROM function
+USER 65534:65534

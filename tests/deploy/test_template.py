@@ -115,8 +115,9 @@ def test_the_function_is_an_arm64_image_within_lambdas_limits(stack: Stack) -> N
 def test_the_template_builds_with_the_dockerfiles_own_defaults() -> None:
     template = parse_template()
     metadata = template["Resources"]["ChatFunction"]["Metadata"]
-    assert (ROOT / metadata["DockerContext"] / metadata["Dockerfile"]).is_file()
-    defaults = dict(re.findall(r"^ARG (\w+)=(\S+)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE))
+    dockerfile = (ROOT / metadata["DockerContext"] / metadata["Dockerfile"]).read_text()
+    assert f" AS {metadata['DockerBuildTarget']}\n" in dockerfile
+    defaults = dict(re.findall(r"^ARG (\w+)=(\S+)$", dockerfile, re.MULTILINE))
     assert {
         name: template["Parameters"][argument["Ref"]]["Default"]
         for name, argument in metadata["DockerBuildArgs"].items()
