@@ -41,6 +41,7 @@ lock: $(VENV)  ## write requirements/*.txt again from pyproject.toml
 	$(UV_COMPILE) --group sam -o requirements/sam.txt
 	$(UV_COMPILE) --group sam --no-deps -o requirements/rie.txt
 	$(UV_COMPILE) --group peers -o requirements/peers.txt
+	$(UV_COMPILE) --group mistral -o requirements/mistral.txt
 
 # --- test ---
 
@@ -136,15 +137,33 @@ serve: native $(MODEL)  ## the same function as a server on 127.0.0.1; the key i
 # --- measure ---
 
 BENCH_MODEL ?= build/models/synth-0.8b-q4_k_m.gguf
+BENCH_Q8_0 := build/models/synth-0.8b-q8_0.gguf
+READER := build/bench/read_bandwidth
+REPEAT ?= 5
+MEASURE := PYTHONPATH=. $(PYTHON)
 
-bench: native $(BENCH_MODEL)  ## our speed on a full-size model: build/bench/*.json and plots
-	$(PYTHON) bench/measure.py $(BENCH_MODEL) --out build/bench
+bench: native $(BENCH_MODEL) $(READER)  ## our speed on a full-size model, and where the time goes: build/bench/
+	$(MEASURE) bench/measure.py $(BENCH_MODEL) --out build/bench
+	$(MEASURE) bench/decode_limit.py $(BENCH_MODEL) --reader $(READER) --out build/bench
+	$(MEASURE) bench/time_shares.py $(BENCH_MODEL) --out build/bench
+
+$(READER): bench/read_bandwidth.c
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 -O3 -march=native -Wall -Wextra -pthread $< -o $@
 
 bench-prefix: native $(BENCH_MODEL)  ## what prefix reuse saves: paths and times of agents' request sequences
-	PYTHONPATH=. $(PYTHON) bench/prefix.py $(BENCH_MODEL)
+	$(MEASURE) bench/prefix.py $(BENCH_MODEL)
 
-bench-peers: native $(BENCH_MODEL) build/peers-venv/.complete  ## ours and llama.cpp's speed, interleaved, as ratios
-	$(PYTHON) bench/peers.py $(BENCH_MODEL) --peer-python build/peers-venv/bin/python --out build/bench
+bench-peers: native $(BENCH_MODEL) $(BENCH_Q8_0) build/peers-venv/.complete  ## ours and the peers' speed, interleaved, as ratios
+	@$(MAKE) build/mistral-venv/.complete || true
+	$(MEASURE) bench/peers.py $(BENCH_MODEL) $(BENCH_Q8_0) --peer-python build/peers-venv/bin/python --repeat $(REPEAT) \
+		--mistral-python build/mistral-venv/bin/python --out build/bench
+
+bench-neighbor: native $(BENCH_MODEL)  ## decode beside a busy loop keeps 60 % of one undisturbed thread
+	$(MEASURE) bench/neighbor.py $(BENCH_MODEL) --out build/bench
+
+bench-accuracy: native $(BENCH_MODEL) build/peers-venv/.complete  ## KL of our paths and llama.cpp's against exact arithmetic
+	$(MEASURE) bench/accuracy.py $(BENCH_MODEL) --peer-python build/peers-venv/bin/python --out build/bench
 
 # AMX stays off: gcc 12 places its tile configuration wrongly and the program crashes.
 NO_AMX := -mno-amx-int8 -mno-amx-tile -mno-amx-bf16
@@ -208,5 +227,6 @@ clean:  ## remove what was built, not the models or the virtual environments
 	rm -rf build/x86_64* build/aarch64* engine/_native*
 
 .DELETE_ON_ERROR:
-.PHONY: help venv native lock check check-isa check-arm test-arm check-san gate test test-clients lint format run serve bench bench-prefix bench-peers clean \
+.PHONY: help venv native lock check check-isa check-arm test-arm check-san gate test test-clients lint format run serve clean \
+	bench bench-prefix bench-peers bench-neighbor bench-accuracy \
 	image check-manifest sam-build invoke start validate test-image deploy logs report

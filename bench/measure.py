@@ -13,7 +13,7 @@ from pathlib import Path
 import ours
 import plots
 
-PROMPTS = (64, 421, 1024, 4096)
+PROMPTS = (64, 421, 1024, 2048, 4096)
 GENERATE = 32
 REPEAT = 3
 
@@ -33,7 +33,7 @@ def main() -> None:
             print(
                 f"{row['kernel']}, {threads} threads, {prompt:4} tokens: "
                 f"prefill {row['prefill_tok_s']:6.1f} tok/s, decode {row['decode_tok_s']:5.2f} tok/s, "
-                f"peak {row['peak_rss_mb']:.0f} MB",
+                f"peak {row['peak_rss_mb'] - row['file_mb']:.0f} MB above the file's {row['file_mb']:.0f} MB",
                 flush=True,
             )
     result = args.out / f"{args.model.stem}.json"

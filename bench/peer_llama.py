@@ -11,6 +11,7 @@ import argparse
 import ctypes
 import json
 import random
+import resource
 import time
 
 import llama_cpp
@@ -72,6 +73,7 @@ def main() -> None:
     result = {
         "prefill_tok_s": args.prompt / prefill_s,
         "decode_tok_s": args.generate / decode_s if args.generate else None,
+        "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6,
     }
     print(json.dumps(result))
 

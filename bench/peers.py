@@ -1,9 +1,11 @@
-"""Compare our speed with llama.cpp's on the same file: runs take turns, medians are compared.
+"""Compare our speed with llama.cpp's on the same files: runs take turns, medians are compared.
 
-python bench/peers.py MODEL --peer-python build/peers-venv/bin/python --out build/bench
+python bench/peers.py MODEL Q8_0_MODEL --peer-python build/peers-venv/bin/python \
+    --mistral-python build/mistral-venv/bin/python --out build/bench
 
 llama.cpp is measured with and without repacking its weights; we are held against the better of the two.
-Taking turns spreads what else the machine does over both sides.
+Taking turns spreads what else the machine does over both sides.  The first file gets all cases, the others one.
+mistral.rs runs once, for it is slow.
 """
 
 from __future__ import annotations
@@ -21,7 +23,10 @@ from typing import Any
 import ours
 import plots
 
-PEER = Path(__file__).with_name("peer_llama.py")
+LLAMA = Path(__file__).with_name("peer_llama.py")
+MISTRAL = Path(__file__).with_name("peer_mistral.py")
+SIDES = ("ours", "repack 0", "repack 1")
+MISTRAL_TOKENS = 8
 
 
 @dataclass(frozen=True)
@@ -34,59 +39,90 @@ class Case:
 
 
 def cases(n_cpus: int) -> list[Case]:
-    full = [Case(64, 0, n_cpus), Case(421, 32, n_cpus), Case(1024, 0, n_cpus)]
+    full = [Case(64, 0, n_cpus), Case(421, 32, n_cpus), Case(1024, 0, n_cpus), Case(2048, 0, n_cpus)]
     return full if n_cpus == 1 else [*full, Case(421, 0, 1)]
 
 
-def run_peer(python: Path, model: Path, case: Case, repack: int) -> dict[str, float]:
+def run_llama(python: Path, model: Path, case: Case, repack: int) -> dict[str, float]:
     options = {"prompt": case.prompt, "generate": case.generate, "threads": case.threads, "repack": repack}
     words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
-    command = [str(python), str(PEER), str(model), *words]
+    command = [str(python), str(LLAMA), str(model), *words]
     run = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     speeds: dict[str, float] = json.loads(run.stdout.splitlines()[-1])
     return speeds
 
 
-def compare(args: argparse.Namespace, case: Case) -> list[dict[str, Any]]:
+def run_mistral(python: Path, model: Path, threads: int) -> dict[str, float] | None:
+    """None, and why in words, when it cannot."""
+    if not python.exists():
+        print(f"mistral.rs was not measured: {python} is missing")
+        return None
+    command = [str(python), str(MISTRAL), str(model), "--generate", str(MISTRAL_TOKENS)]
+    environment = {**os.environ, "RAYON_NUM_THREADS": str(threads)}
+    run = subprocess.run(command, env=environment, capture_output=True, text=True)
+    if run.returncode:
+        print(f"mistral.rs did not run on {model.name}: {(run.stderr or run.stdout).strip().splitlines()[-1]}")
+        return None
+    speeds: dict[str, float] = json.loads(run.stdout.splitlines()[-1])
+    return speeds
+
+
+def compare(args: argparse.Namespace, model: Path, case: Case) -> list[dict[str, Any]]:
     """One row per figure: prefill, and decode if the case generates."""
     found: dict[tuple[str, str], list[float]] = defaultdict(list)
     figures = ["prefill_tok_s"] + (["decode_tok_s"] if case.generate else [])
     for _ in range(args.repeat):
         runs = {
-            "ours": ours.run(args.model, case.prompt, case.generate, case.threads, repeat=1),
-            "repack 0": run_peer(args.peer_python, args.model, case, 0),
-            "repack 1": run_peer(args.peer_python, args.model, case, 1),
+            "ours": ours.run(model, case.prompt, case.generate, case.threads, repeat=1),
+            "repack 0": run_llama(args.peer_python, model, case, 0),
+            "repack 1": run_llama(args.peer_python, model, case, 1),
         }
         for side, speeds in runs.items():
-            for figure in figures:
+            for figure in [*figures, "peak_rss_mb"]:
                 found[side, figure].append(speeds[figure])
+    file_mb = model.stat().st_size / 1e6
     rows = []
     for figure in figures:
-        medians = {side: statistics.median(found[side, figure]) for side in ("ours", "repack 0", "repack 1")}
-        peer = max(medians["repack 0"], medians["repack 1"])
+        medians = {side: statistics.median(found[side, figure]) for side in SIDES}
         what = f"prefill {case.prompt}" if figure == "prefill_tok_s" else f"decode {case.generate}"
-        name = f"{what}, {case.threads} thread{'s' if case.threads > 1 else ''}"
-        rows.append({"name": name, "ratio": medians["ours"] / peer, "tok_s": medians, "runs": args.repeat})
+        row = {
+            "name": f"{what}, {case.threads} thread{'s' if case.threads > 1 else ''}",
+            "model": model.stem,
+            "ratio": medians["ours"] / max(medians["repack 0"], medians["repack 1"]),
+            "tok_s": medians,
+            "above_file_mb": {side: max(found[side, "peak_rss_mb"]) - file_mb for side in SIDES},
+            "runs": args.repeat,
+        }
+        sides = ", ".join(f"{side} {speed:.1f}" for side, speed in medians.items())
+        memory = ", ".join(f"{side} {above:.0f}" for side, above in row["above_file_mb"].items())
+        print(f"{row['name']:24} {row['ratio']:5.2f} x  ({sides} tok/s; peak above the file: {memory} MB)", flush=True)
+        rows.append(row)
     return rows
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Compare our speed with llama.cpp's.")
-    parser.add_argument("model", type=Path)
+    parser.add_argument("models", type=Path, nargs="+", metavar="MODEL")
     parser.add_argument("--peer-python", type=Path, required=True, help="a Python that has llama-cpp-python")
+    parser.add_argument("--mistral-python", type=Path, help="a Python that has mistralrs")
     parser.add_argument("--out", type=Path, required=True, help="folder for the results")
     parser.add_argument("--repeat", type=int, default=5)
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
-    rows = []
-    for case in cases(len(os.sched_getaffinity(0))):
-        for row in compare(args, case):
-            rows.append(row)
-            sides = ", ".join(f"{side} {speed:.1f}" for side, speed in row["tok_s"].items())
-            print(f"{row['name']:26} {row['ratio']:5.2f} x  ({sides} tok/s)", flush=True)
-    result = args.out / f"peers-{args.model.stem}.json"
-    result.write_text(json.dumps(rows, indent=1) + "\n")
-    plots.ratios(rows, args.model.stem, result.with_suffix(".png"))
+    n_cpus = len(os.sched_getaffinity(0))
+    for model in args.models:
+        print(f"{model.name}, {model.stat().st_size / 1e6:.0f} MB")
+        todo = cases(n_cpus) if model == args.models[0] else [Case(421, 0, n_cpus)]
+        rows = [row for case in todo for row in compare(args, model, case)]
+        result = args.out / f"peers-{model.stem}.json"
+        mistral = run_mistral(args.mistral_python, model, n_cpus) if args.mistral_python else None
+        if mistral:
+            print(
+                f"mistral.rs: prefill {mistral['prompt']} {mistral['prefill_tok_s']:.1f} tok/s, "
+                f"decode {mistral['decode_tok_s']:.1f} tok/s, peak {mistral['peak_rss_mb']:.0f} MB"
+            )
+        result.write_text(json.dumps({"llama.cpp": rows, "mistral.rs": mistral}, indent=1) + "\n")
+        plots.ratios(rows, model.stem, result.with_suffix(".png"))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Plots of what measure.py and peers.py found."""
+"""Plots of what measure.py, time_shares.py and peers.py found."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from matplotlib import pyplot as plt
 
 INK = "#333333"
 COLORS = ("#1f6f8b", "#d1663a", "#6b8e23", "#8a5a9e")
+GROUP_COLORS = ("#1f6f8b", "#7fb3c4", "#b9d6de", "#d1663a", "#e9a985", "#6b8e23", "#8a5a9e", "#c9c9c9")
+LEAST_NAMED = 0.03  # smaller shares have no room for their number
 
 
 def speed(rows: list[dict[str, Any]], title: str, path: Path) -> None:
@@ -34,6 +36,28 @@ def speed(rows: list[dict[str, Any]], title: str, path: Path) -> None:
         _plain(panel)
     panels[0].legend(frameon=False)
     figure.suptitle(f"{title}, {rows[0]['kernel']}", color=INK)
+    _save(figure, path)
+
+
+def shares(bars: dict[str, dict[str, float]], groups: tuple[str, ...], path: Path) -> None:
+    """One bar per measurement, cut into the shares of its groups."""
+    figure, panel = plt.subplots(figsize=(9, 0.5 * len(bars) + 1.5), layout="constrained")
+    starts = dict.fromkeys(bars, 0.0)
+    for group, color in zip(groups, GROUP_COLORS, strict=True):
+        widths = [found.get(group, 0.0) for found in bars.values()]
+        panel.barh(list(bars), widths, left=list(starts.values()), color=color, label=group, height=0.66)
+        for place, (name, width) in enumerate(zip(bars, widths, strict=True)):
+            if width >= LEAST_NAMED:
+                ink = "white" if color in COLORS else INK
+                panel.text(starts[name] + width / 2, place, f"{width:.0%}", ha="center", va="center", color=ink, size=8)
+            starts[name] += width
+    panel.invert_yaxis()
+    panel.set_xlim(0, 1)
+    panel.xaxis.set_visible(False)
+    panel.spines[["top", "right", "bottom", "left"]].set_visible(False)
+    panel.tick_params(left=False)
+    figure.legend(loc="outside lower center", ncols=4, frameon=False)
+    figure.suptitle("where the time goes", color=INK)
     _save(figure, path)
 
 

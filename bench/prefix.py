@@ -45,7 +45,11 @@ class Conversation:
         )
 
     def step(self, number: int) -> list[Message]:
-        call = {"id": f"other_{number}", "type": "function", "function": {"name": "search", "arguments": {"query": "x"}}}
+        call = {
+            "id": f"other_{number}",
+            "type": "function",
+            "function": {"name": "search", "arguments": {"query": "x"}},
+        }
         result = {"role": "tool", "tool_call_id": f"other_{number}", "content": f"Result {number} of the search."}
         return [{"role": "assistant", "content": "", "tool_calls": [call]}, result]
 

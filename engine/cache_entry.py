@@ -26,7 +26,7 @@ class Kind(IntEnum):
 class Entry:
     """A snapshot and the token ids it is valid for: all of [0, position).
 
-    ``logits``: those after the last of the ids, if they were kept.
+    ``logits``: those after the last of the ids, if they were kept.  ``made`` and ``used`` count requests.
     """
 
     kind: Kind
@@ -36,6 +36,7 @@ class Entry:
     used: int
     origin: PrefillPath | None = None  # a store it was read from, until it is used
     logits: Floats | None = None
+    made: int = 0
 
     @property
     def position(self) -> int:

@@ -24,6 +24,7 @@ from engine.cache_entry import Entry, Kind, Reuse, common_prefix, starts_with
 from engine.events import PrefillPath
 from engine.native import Floats, Ids, Session, Snapshot, snapshots_bytes
 
+_BASE_PATIENCE = 8  # requests
 _TURN_ANCHORS_KEPT = 2  # of the turn being answered and of the one before, for an edited last message
 
 
@@ -176,6 +177,7 @@ class PrefixCache:
         self._timelines = {number: line for number, line in self._timelines.items() if number in known}
 
     def _add(self, entry: Entry) -> None:
+        entry.made = self._clock
         self.entries.append(entry)
         self._evict_down_to(self.budget_bytes)
 
@@ -185,8 +187,12 @@ class PrefixCache:
             self.evictions += 1
 
     def _worth(self, entry: Entry) -> tuple[int, float]:
-        """Kind first; within a kind, tokens it saves against how long nobody asked for it."""
-        return entry.kind, entry.position / (self._clock - entry.used + 1)
+        """Kind first; within a kind, tokens it saves against how long nobody asked for it.
+
+        A base that nobody came back to in many requests is one of a kind, such as a system text with the time in it.
+        """
+        alone = entry.kind == Kind.BASE and entry.used == entry.made and self._clock - entry.made > _BASE_PATIENCE
+        return Kind.SPARE if alone else entry.kind, entry.position / (self._clock - entry.used + 1)
 
     def _drop(self, entries: Iterable[Entry]) -> None:
         gone = {id(entry) for entry in entries}

@@ -145,6 +145,21 @@ def test_snapshots_stay_within_the_budget_and_the_base_goes_last():
     assert driver.serve(*prompt(99)).reuse.path == "base"
 
 
+def test_system_texts_that_never_come_back_do_not_push_out_conversations():
+    driver = Driver()
+    ids, marks = prompt(1)
+    driver.serve(ids, marks)
+    driver.cache.budget_bytes = driver.cache.bytes_held * 4
+    for seed in range(40):
+        other = ids.copy()
+        other[:40] = np.random.default_rng(2000 + seed).integers(0, 500, 40)
+        driver.serve(other, {40: Kind.BASE})
+        driver.serve(*prompt(1, *range(100, 100 + seed % 3)))
+    kinds = [entry.kind for entry in driver.cache.entries]
+    assert Kind.TURN_ANCHOR in kinds
+    assert driver.serve(*prompt(55)).reuse.path == "base"
+
+
 def test_nothing_is_kept_without_a_budget_and_answers_are_right_all_the_same():
     driver = Driver(budget_bytes=0)
     ids, marks = prompt(1)
@@ -195,7 +210,7 @@ def test_the_end_of_a_prompt_is_given_up_before_its_anchor():
 
 REQUESTS = st.lists(
     st.tuples(
-        st.sampled_from(["same", "new", "next", "extend", "again", "edit", "shorten", "abort", "forget"]),
+        st.sampled_from(["same", "new", "next", "extend", "again", "edit", "shorten", "abort", "forget", "restart"]),
         st.integers(0, 3),  # conversation
         st.integers(1, 60),  # tokens
         st.integers(0, 12),  # tokens generated afterwards
@@ -227,6 +242,8 @@ def test_every_interleaving_of_requests_gives_the_logits_of_a_cold_engine(reques
             history = history[: max(26, len(history) - n_tokens)]
         elif action == "forget":
             driver.cache.lost()
+        elif action == "restart":
+            driver.restart()
         history = np.concatenate([history, [1, 2]]) if len(history) < 27 else history
         marks = {25: Kind.BASE, len(history) - 2: Kind.ANCHOR if action == "extend" else Kind.TURN_ANCHOR}
         if action == "abort":

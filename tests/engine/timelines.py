@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from oracle_models import model
 
-from engine.native import Floats, Ids, Phase, Session
+from engine.native import Floats, Ids, Phase, Session, Snapshot
 from engine.prefix_cache import Kind, PrefixCache, Reuse
 
 CONTEXT = 1200
@@ -59,6 +59,16 @@ class Driver:
             self.session.eval(np.array([token], np.int32), Phase.DECODE, n_logits=1)
             self.cache.advanced([int(token)])
         self.cache.finished()
+
+    def restart(self) -> None:
+        """A new process that has the old one's base snapshots as bytes, and nothing else."""
+        bases = [entry for entry in self.cache.entries if entry.kind == Kind.BASE]
+        stored = [(entry.ids, bytes(entry.snapshot.to_bytes())) for entry in bases]
+        budget_bytes = self.cache.budget_bytes
+        self.session = Session(self.model, CONTEXT)
+        self.cache = PrefixCache(self.session, budget_bytes)
+        for ids, data in stored:
+            self.cache.adopt(ids, Snapshot.from_bytes(self.model, len(ids), data), "snapshot_tmp")
 
     def cold(self, ids: Ids, marks: dict[int, Kind]) -> Floats:
         """The same prompt's logits from an empty session that keeps the same marks."""
