@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from dataclasses import replace
@@ -10,8 +11,8 @@ import pytest
 
 from engine.engine import Engine
 from engine.errors import Busy, ContextFull, InvalidPrompt, OutOfMemory, OutOfTime
-from engine.events import Finished, Prefilled, Progress, Reasoning, Text
-from engine.request import ChatRequest, Sampling
+from engine.events import Finished, Prefilled, Progress, Reasoning, Text, ToolArguments, ToolCall
+from engine.request import ChatRequest, Sampling, ToolChoice
 from make_synth import SHAPES, write_model
 
 TOOLS = (
@@ -245,3 +246,29 @@ def test_the_cache_stays_within_its_budget(path):
         prefilled, _, _ = answer(engine, ask(SYSTEM, user(f"Number {n}?")))
         assert prefilled.snapshot_bytes <= 3 << 20
     assert engine.evaluation.cache.evictions > 0
+
+
+def call_of(events):
+    """The first tool call of an answer, as a client returns it: without the reasoning."""
+    call = next(event for event in events if isinstance(event, ToolCall))
+    arguments = "".join(e.json for e in events if isinstance(e, ToolArguments) and e.index == call.index)
+    function = {"name": call.name, "arguments": json.loads(arguments)}
+    return {"id": call.id, "type": "function", "function": function}
+
+
+@pytest.mark.parametrize("splice", [True, False])
+def test_a_tool_step_of_a_client_that_drops_reasoning_is_a_pure_extension(path, splice):
+    engine = load(path, splice=splice)
+    options = {"thinking": True, "thinking_budget": 5, "max_tokens": 200, "parallel_tool_calls": False}
+    request = ask(SYSTEM, user("One?"), tool_choice=ToolChoice("required"), **options)
+    events = list(engine.chat(request, forever))
+    assert any(isinstance(event, Reasoning) for event in events)
+    call = call_of(events)
+    assistant = {"role": "assistant", "content": None, "tool_calls": [call]}
+    result = {"role": "tool", "tool_call_id": call["id"], "content": "3.2 m"}
+    step, _, _ = answer(engine, ask(SYSTEM, user("One?"), assistant, result, **options))
+    if splice:
+        assert (step.path, step.spliced > 0) == ("extend", True)
+        assert step.restored_at == step.prompt_tokens - step.prefilled
+    else:
+        assert (step.path, step.spliced) == ("anchor", 0)
