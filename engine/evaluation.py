@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 
 import numpy as np
 
@@ -86,9 +86,9 @@ class Evaluation:
         )
         return logits
 
-    def decode(self, token: int) -> Floats:
-        """Evaluate a generated token; the logits after it."""
-        return self._eval(np.array([token], np.int32), Phase.DECODE, {})
+    def decode(self, tokens: Sequence[int]) -> Floats:
+        """Evaluate generated tokens; the logits after the last."""
+        return self._eval(np.array(tokens, np.int32), Phase.DECODE, {})
 
     def _find(self, prompt: Prompt, left_ms: float) -> Reuse:
         """The best state in memory, or a stored one if that has more of the prompt's base."""

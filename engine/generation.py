@@ -62,9 +62,13 @@ class Generation:
         parser = self._parser
         reasoning_tokens = 0
         cause: StopCause | None = None
+        pending: list[int] = []  # chosen, their logits not yet needed: forced tokens are evaluated together
         started = time.perf_counter()
         while cause is None:
             token = self._form.forced()
+            if pending and (token is None or self._request.top_logprobs is not None):
+                logits = evaluation.decode(pending)
+                pending = []
             if token is None:
                 token = self._sampler.choose(logits, self._form.allowed())
             if token in self._tokenizer.stop_ids:
@@ -78,8 +82,7 @@ class Generation:
             yield from self._noted(parser.feed(self._tokenizer.decode_bytes(token)))
             self._form.accept(token, parser.in_reasoning)
             cause = self._stop_cause(remaining_ms)
-            if cause is None:
-                logits = evaluation.decode(token)
+            pending.append(token)
         decode_ms = (time.perf_counter() - started) * 1e3
         yield from self._noted(parser.finish())
 

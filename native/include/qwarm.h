@@ -93,7 +93,7 @@ void qw_session_free(qw_session *session);
 
 typedef enum qw_phase {
     QW_PREFILL = 0, /* P8 GEMM and the chunked delta rule, however few the tokens */
-    QW_DECODE = 1   /* GEMV and the recurrent delta rule, one token after another */
+    QW_DECODE = 1   /* GEMV and the recurrent delta rule; few tokens */
 } qw_phase;
 
 /*

@@ -97,7 +97,7 @@ static qw_status forward(const qw_eval *e, const qw_batch *out, size_t done) {
 /* Rows of the next block: equal parts, cut at multiples of the delta rule's chunk. */
 static size_t block_rows(qw_phase phase, size_t position, size_t left) {
     if (phase == QW_DECODE)
-        return 1;
+        return left < QW_GEMV_ROWS ? left : QW_GEMV_ROWS;
     size_t n_blocks = (left + QW_MAX_ROWS - QW_CHUNK - 1) / (QW_MAX_ROWS - QW_CHUNK);
     if (left <= QW_MAX_ROWS)
         return left;

@@ -50,3 +50,5 @@ def test_int8_logits_are_as_near_as_int8_can_be_on_arm(name, cpu, phase, tmp_pat
 def test_blocks_and_threads_do_not_matter_on_arm(cpu, tmp_path):
     whole = run("q.q5_q6", cpu, tmp_path, n_threads=1)
     assert np.array_equal(run("q.q5_q6", cpu, tmp_path, split=16, n_threads=3), whole)
+    one_by_one = run("q.q5_q6", cpu, tmp_path, phase=Phase.DECODE, split=1)
+    assert np.array_equal(run("q.q5_q6", cpu, tmp_path, phase=Phase.DECODE, split=7), one_by_one)

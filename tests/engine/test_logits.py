@@ -88,6 +88,16 @@ def test_logits_do_not_depend_on_the_number_of_threads_or_of_tokens_at_once(name
 
 
 @pytest.mark.parametrize("isa", native.isas())
+@pytest.mark.parametrize("name", ["gva4.f32", "q.q4_k_m", "q.iq4_mix"])
+def test_tokens_decoded_together_give_the_logits_of_one_by_one(name, isa):
+    ids = reference(name)["ids"]
+    expected = logits_of(Session(model(name, isa), len(ids)), ids, 1, Phase.DECODE)
+    for split in (3, 4, 9):
+        logits = logits_of(Session(model(name, isa), len(ids)), ids, split, Phase.DECODE)
+        assert np.array_equal(logits, expected), f"{split} at once"
+
+
+@pytest.mark.parametrize("isa", native.isas())
 def test_a_long_prompt_is_as_exact_as_a_short_one(isa):
     """Positions past 1000 and several attention tiles: rotary angles and the block cuts show there."""
     ids = np.tile(reference("eq.f32")["ids"], 17)[:1200]
