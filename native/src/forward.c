@@ -149,7 +149,7 @@ static qw_status run_blocks(qw_session *s, const qw_batch *b) {
                      .math = math,
                      .position = s->position,
                      .n_rows = n,
-                     .marks = b->snapshots + mark};
+                     .marks = b->n_marks ? b->snapshots + mark : NULL};
         while (mark + e.n_marks < b->n_marks && b->marks[mark + e.n_marks] <= s->position + n)
             e.n_marks++;
         qw_status status = forward(&e, b, done);
