@@ -282,4 +282,5 @@ def test_parsing_takes_linear_time(unit: str) -> None:
         parse(*text)
         return time.process_time() - begin_s
 
-    assert seconds(80_000) < 10 * seconds(20_000)  # 4 if linear, 16 if quadratic
+    rounds = [(seconds(20_000), seconds(80_000)) for _ in range(4)]  # the least of several: the machine has other work
+    assert min(long for _, long in rounds) < 10 * min(short for short, _ in rounds)  # 4 if linear, 16 if quadratic
