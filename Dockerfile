@@ -45,7 +45,8 @@ COPY --from=build /opt/qwarm/engine engine
 COPY --from=build /opt/qwarm/handler handler
 # Base snapshots made by `python -m engine bake --out models/snapshots`, if there are any; one source must exist.
 COPY models/README.md models/snapshots* snapshots/
-ENTRYPOINT ["/usr/bin/env", "python3", "-m", "handler"]
+ENTRYPOINT ["/usr/bin/env", "python3", "-m"]
+CMD ["handler"]
 ARG MODEL=build/models/synth-tiny-q4_k_m.gguf
 COPY ${MODEL} model.gguf
 

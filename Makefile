@@ -63,13 +63,23 @@ check-arm:  ## the C checks built for aarch64, under qemu on each CPU we run on
 test-arm: native check-arm  ## the logits of every reference model on aarch64, under qemu
 	QWARM_TEST_ARM_ALL=1 $(PYTHON) -m pytest tests/engine/test_arm64.py
 
-check-san: native  ## the C checks under AddressSanitizer and UBSan, then under ThreadSanitizer
-	$(MAKE) -j$(JOBS) SAN=address,undefined build/$(HOST_ARCH)-address-undefined/check build/$(HOST_ARCH)-address-undefined/run_model
-	build/$(HOST_ARCH)-address-undefined/check
-	PYTHONPATH=. $(PYTHON) tests/engine/emulated.py build/$(HOST_ARCH)-address-undefined/run_model
-	$(MAKE) -j$(JOBS) SAN=thread build/$(HOST_ARCH)-thread/check build/$(HOST_ARCH)-thread/run_model
-	build/$(HOST_ARCH)-thread/check
-	PYTHONPATH=. $(PYTHON) tests/engine/emulated.py build/$(HOST_ARCH)-thread/run_model
+sanitize: native  ## the C checks, whole models and refused memory under ASan and UBSan, the first two also under TSan
+	$(MAKE) -j$(JOBS) SAN=address,undefined $(addprefix build/$(HOST_ARCH)-address-undefined/,check run_model refuse_memory)
+	$(MAKE) -j$(JOBS) SAN=thread $(addprefix build/$(HOST_ARCH)-thread/,check run_model)
+	build/$(HOST_ARCH)-address-undefined/refuse_memory
+	for san in address-undefined thread; do build/$(HOST_ARCH)-$$san/check && \
+		PYTHONPATH=. $(PYTHON) tests/engine/emulated.py build/$(HOST_ARCH)-$$san/run_model || exit 1; done
+	@echo 'sanitize: C checks and 3 models under ASan+UBSan and under TSan, refused memory under ASan+UBSan: nothing found'
+
+SECONDS ?= 60
+FUZZ := build/fuzz
+fuzz: native  ## damaged models and files for SECONDS (60): half libFuzzer on the C engine, half the GGUF reader
+	$(MAKE) -j$(JOBS) CC=clang-19 SAN=fuzzer-no-link,address,undefined BUILD=$(FUZZ) $(FUZZ)/fuzz_model
+	@PYTHONPATH=. $(PYTHON) tests/fuzz/run.py $(FUZZ)/fuzz_model $(SECONDS)
+
+COUNT ?= 2000
+soak: native $(MODEL)  ## COUNT (2000) requests, a third bad or broken off, to one environment that must stay as it was
+	PYTHONPATH=. $(PYTHON) bench/soak.py $(MODEL) --count $(COUNT)
 
 gate: $(VENV)  ## the arm64 speed gate: cycle model of the inner loops, instructions under qemu
 	$(PYTHON) bench/arm64_gate.py --require
@@ -84,6 +94,11 @@ CLIENTS := build/clients-venv/.complete build/instructor-venv/.complete build/cl
 test-clients: native build/models/synth-tiny-q4_k_m.gguf $(CLIENTS)  ## real OpenAI clients and suites against the server
 	build/clients-venv/bin/python -m pytest tests/integration
 	build/instructor-venv/bin/python -m pytest tests/integration/test_instructor.py
+
+test-page: native  ## the page in headless Chromium (Debian: chromium, chromium-driver), and its pictures in docs/img
+	@command -v chromium chromedriver >/dev/null || { echo 'chromium or chromedriver is missing' >&2; exit 1; }
+	QWARM_TEST_PAGE=1 $(PYTHON) -m pytest tests/page
+	$(PYTHON) -m tests.page.screenshots docs/img
 
 build/%-venv/.complete: requirements/%.txt
 	python3 -m venv $(@D)
@@ -221,12 +236,12 @@ logs:  ## follow the deployed function's log
 	build/sam-venv/bin/sam logs --stack-name $(STACK) --cw-log-group /qwarm/$(STACK) --tail
 
 report: $(VENV)  ## prefill paths, times and cost of the last day, from the deployed function's log
-	@$(PYTHON) bench/log_report.py --log-group /qwarm/$(STACK)
+	@$(PYTHON) -m handler.report --log-group /qwarm/$(STACK) --png build/prefill.png
 
 clean:  ## remove what was built, not the models or the virtual environments
 	rm -rf build/x86_64* build/aarch64* engine/_native*
 
 .DELETE_ON_ERROR:
-.PHONY: help venv native lock check check-isa check-arm test-arm check-san gate test test-clients lint format run serve clean \
+.PHONY: help venv native lock check check-isa check-arm test-arm sanitize fuzz soak gate test test-clients test-page lint format run serve clean \
 	bench bench-prefix bench-peers bench-neighbor bench-accuracy \
 	image check-manifest sam-build invoke start validate test-image deploy logs report

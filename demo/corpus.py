@@ -13,7 +13,8 @@ from random import Random
 from typing import Any, Literal
 
 from demo import small_talk
-from demo.skills import SKILLS, Skill, Slot, invented_skill
+from demo.skills import CALCULATOR, COMMON, SKILLS, Skill, invented_skill
+from demo.tool_uses import Tool, Use, new_tool, new_use
 from demo.words import Words
 
 Message = dict[str, Any]
@@ -21,9 +22,11 @@ Message = dict[str, Any]
 
 @dataclass(frozen=True)
 class Check:
-    """``calls``: exactly these names and arguments.  ``value``: the text contains it.  ``json``: exactly this value."""
+    """``calls``: exactly these names and arguments.  ``value``: the text contains what the tool returned; ``sum``: the
+    text contains the number.  ``json``: exactly this value.  ``text``: word for word.
+    """
 
-    kind: Literal["calls", "value", "json", "text"]
+    kind: Literal["calls", "value", "sum", "json", "text"]
     expected: Any
 
 
@@ -33,33 +36,6 @@ class Conversation:
     tools: list[dict[str, Any]]
     thinking: bool
     checks: list[Check]
-
-
-@dataclass(frozen=True)
-class Tool:
-    """A skill under one of its many schemas; ``slots`` are those it has, with their names."""
-
-    skill: Skill
-    slots: list[tuple[str, Slot]]
-    schema: dict[str, Any]
-
-    @property
-    def name(self) -> str:
-        name: str = self.schema["function"]["name"]
-        return name
-
-
-@dataclass(frozen=True)
-class Use:
-    """One question that a tool answers."""
-
-    call: Message
-    ask: str
-    again: str
-    topic: str
-    result: str
-    answer: str
-    value: str
 
 
 def conversations(seed: int, held_out: bool = False) -> Iterator[Conversation]:
@@ -82,12 +58,12 @@ class Builder:
 
     def conversation(self) -> Conversation:
         kinds: tuple[tuple[Callable[[], None], int], ...] = (
-            (self.single, 42),
-            (self.double, 13),
-            (self.follow_up, 17),
-            (self.structured, 9),
-            (self.talk, 13),
-            (self.no_tool, 6),
+            (self.single, 28),
+            (self.double, 12),
+            (self.follow_up, 12),
+            (self.structured, 24),
+            (self.talk, 19),
+            (self.no_tool, 5),
         )
         if self.w.chance(0.35):
             self.messages.append({"role": "system", "content": self.w.choice(small_talk.SYSTEM)})
@@ -100,14 +76,14 @@ class Builder:
 
     def single(self) -> None:
         self.add_tools(self.w.choice((1, 1, 2, 2, 3)))
-        use = self.use(self.tools[0])
+        use = new_use(self.w, self.tools[0])
         self.turn(self.said(use.ask), [use])
 
     def double(self) -> None:
         """Two calls in one turn, of one tool or of two."""
         self.add_tools(self.w.choice((1, 2, 2, 3)))
-        first = self.use(self.tools[0])
-        second = self.use(self.tools[-1 if self.w.chance(0.4) else 0])
+        first = new_use(self.w, self.tools[0])
+        second = new_use(self.w, self.tools[-1 if self.w.chance(0.4) else 0])
         if first.call == second.call:
             question, uses = first.ask, [first]
         elif first.call["function"]["name"] == second.call["function"]["name"]:
@@ -122,23 +98,23 @@ class Builder:
     def follow_up(self) -> None:
         self.add_tools(self.w.choice((1, 1, 2, 2)))
         tool = self.tools[0]
-        use = self.use(tool)
+        use = new_use(self.w, tool)
         self.turn(self.said(use.ask), [use])
         for _ in range(self.w.choice((1, 1, 2))):
             if self.w.chance(0.15):
                 question, answer = self.w.choice(small_talk.THANKS)
                 self.say(question, answer)
             elif self.w.chance(0.25):
-                use = self.use(self.w.choice(self.tools))
+                use = new_use(self.w, self.w.choice(self.tools))
                 self.turn(self.said(use.ask), [use])
             else:
-                use = self.use(next(t for t in self.tools if t.name == use.call["function"]["name"]))
+                use = new_use(self.w, next(t for t in self.tools if t.name == use.call["function"]["name"]))
                 forms = ("And {}?", "And {}?", "What about {}?", "and {}", "Now {}.", "The same {}?", "{}?")
                 self.turn(self.w.choice(forms).format(use.again), [use])
 
     def structured(self) -> None:
         """Facts in a sentence, to be returned as JSON for a schema."""
-        text, value, schema = self.record()
+        text, value, schema = small_talk.record(self.w)
         ask = self.w.choice(small_talk.JSON_REQUESTS)
         shown = json.dumps(schema, ensure_ascii=False)
         if self.w.chance(0.5):
@@ -152,10 +128,13 @@ class Builder:
         if self.w.chance(0.4):
             self.add_tools(self.w.choice((1, 2)))
         for _ in range(self.w.choice((1, 1, 2, 3))):
-            has_calculator = any(tool.skill is SKILLS[3] for tool in self.tools)
+            has_calculator = any(tool.skill is CALCULATOR for tool in self.tools)
             if self.w.chance(0.4) and not has_calculator:
                 question, answer, value = small_talk.arithmetic(self.w)
-                self.say(self.said(question), answer, Check("value", value), answer)
+                self.say(self.said(question), answer, Check("sum", value), answer)
+            elif self.w.chance(0.15) and not self.tools:
+                question = self.w.choice(small_talk.UNKNOWN_QUESTIONS).format(self.w.subject())
+                self.say(self.said(question), small_talk.UNKNOWN, thought="I do not know that.")
             else:
                 question, answer = self.w.choice(small_talk.ANSWERS)
                 self.say(self.said(question), answer)
@@ -165,8 +144,8 @@ class Builder:
         if self.w.chance(0.7):
             self.add_tools(self.w.choice((1, 2)))
         taken = [tool.skill for tool in self.tools]
-        missing = self.w.choice([skill for skill in SKILLS if skill not in taken and skill is not SKILLS[3]])
-        use = self.use(self.tool(missing))
+        missing = self.w.choice([skill for skill in SKILLS if skill not in taken and skill is not CALCULATOR])
+        use = new_use(self.w, new_tool(self.w, missing))
         self.say(self.said(use.ask), small_talk.NO_TOOL, thought="No tool helps here.")
 
     # --- parts ---
@@ -210,75 +189,8 @@ class Builder:
         taken: list[Skill] = []
         while len(self.tools) < n_tools:
             pick = self.w.rng.random()
-            skill = invented_skill(self.w) if pick < 0.3 else self.w.choice(SKILLS[:4] if pick < 0.75 else SKILLS)
-            tool = self.tool(skill)
+            skill = invented_skill(self.w) if pick < 0.3 else self.w.choice(COMMON if pick < 0.75 else SKILLS)
+            tool = new_tool(self.w, skill)
             if skill not in taken and tool.name not in (other.name for other in self.tools):
                 taken.append(skill)
                 self.tools.append(tool)
-
-    def tool(self, skill: Skill) -> Tool:
-        w = self.w
-        slots, properties, required = [], {}, []
-        for slot in skill.slots:
-            if slot.default is not None and w.chance(0.6):
-                continue
-            name = w.choice(slot.names)
-            slots.append((name, slot))
-            properties[name] = dict(slot.schema)
-            if slot.about and w.chance(0.3):
-                properties[name]["description"] = w.choice(slot.about)
-            if slot.default is None or w.chance(0.5):
-                required.append(name)
-        parameters: dict[str, Any] = {"type": "object", "properties": properties, "required": required}
-        if w.chance(0.15):
-            parameters["additionalProperties"] = False
-        if w.chance(0.25):
-            parameters = {key: parameters[key] for key in w.rng.sample(list(parameters), len(parameters))}
-        function: dict[str, Any] = {"name": w.choice(skill.names), "description": w.choice(skill.about)}
-        return Tool(skill, slots, {"type": "function", "function": function | {"parameters": parameters}})
-
-    def use(self, tool: Tool) -> Use:
-        w, skill = self.w, tool.skill
-        values: list[Any] = []
-        arguments: dict[str, Any] = {}
-        ending = ""
-        required = tool.schema["function"]["parameters"]["required"]
-        for name, slot in tool.slots:
-            mentioned = slot.default is None or w.chance(0.4)
-            if not mentioned and name not in required:
-                continue
-            value = slot.fill(w) if mentioned else slot.default
-            values.append(value)
-            arguments[name] = value
-            if mentioned and slot.default is not None:
-                ending = " " + slot.phrase.format(value)
-        topic = w.choice(skill.topics).format(*values) + ending if skill.topics else ""
-        ask = w.choice(skill.asks).format(*values)
-        if ending:
-            ask = ask.rstrip(".?") + ending + ask[len(ask.rstrip(".?")) :]
-        elif topic and w.chance(0.3):
-            ask = w.choice(("What is {}?", "What's {}?", "Tell me {}.", "I want to know {}.")).format(topic)
-        outcome = skill.outcome(w, values)
-        call = {"type": "function", "function": {"name": tool.name, "arguments": arguments}}
-        again = w.choice(skill.again).format(*values) + ending
-        return Use(call, ask, again, topic, outcome.result, outcome.answer, outcome.value)
-
-    def record(self) -> tuple[str, dict[str, Any], dict[str, Any]]:
-        """A text, what it says as an object, and the schema of that object."""
-        w = self.w
-        fields = w.rng.sample(small_talk.RECORD_FIELDS, w.choice((1, 2, 2, 3)))
-        facts, value, properties = [], {}, {}
-        for key, kind, sentence in fields:
-            if w.chance(0.3):
-                key = w.invented()
-                sentence = f"the {key} is {{}}"
-            filled: Any = w.rng.randint(1, 99) if kind == "integer" else w.choice((w.place, w.name, w.thing))()
-            facts.append(sentence.format(filled))
-            value[key] = filled
-            properties[key] = {"type": kind}
-        order = w.rng.sample(list(value), len(value))
-        schema: dict[str, Any] = {"type": "object", "properties": {key: properties[key] for key in order}}
-        if w.chance(0.6):
-            schema["required"] = order
-        person = w.choice(("It says that", "We know that", "Note:", "Here:", "I hear that"))
-        return f"{person} {' and '.join(facts)}.", {key: value[key] for key in order}, schema

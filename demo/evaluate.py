@@ -25,7 +25,7 @@ from engine.request import ChatRequest, Sampling
 from engine.threads import default_thread_count
 
 CONTEXT, CACHE_BYTES, MAX_TOKENS = 2048, 64 << 20, 200
-EXPECTED = {"calls": 0.95, "value": 0.95, "json": 0.98}
+EXPECTED = {"calls": 0.95, "value": 0.95, "valid json": 0.98}
 SEED = 2026
 
 
@@ -45,13 +45,13 @@ class Answer:
     def meets(self, check: Check) -> bool:
         match check.kind:
             case "calls":
-                return self.calls() == check.expected and not self.text.strip()
-            case "value":
-                return check.expected in self.text
+                return bool(self.calls() == check.expected) and not self.text.strip()
+            case "value" | "sum":
+                return str(check.expected) in self.text
             case "json":
-                return _parsed(self.text) == check.expected
+                return bool(_parsed(self.text) == check.expected)
             case "text":
-                return self.text == check.expected
+                return self.text == str(check.expected)
 
 
 def _parsed(text: str) -> Any:
@@ -99,6 +99,17 @@ def answers(engine: Engine, conversation: Conversation) -> Iterator[tuple[Check,
             yield check, told
 
 
+def results(engine: Engine, conversation: Conversation, verbose: bool = False) -> Iterator[tuple[str, bool]]:
+    """What was asked for, and whether it came."""
+    for check, answer in answers(engine, conversation):
+        is_right = answer.meets(check)
+        if verbose and not is_right:
+            print(f"{check.kind}: expected {check.expected!r} after {conversation.messages!r}\n  got {answer}\n")
+        yield check.kind, is_right
+        if check.kind == "json":
+            yield "valid json", isinstance(_parsed(answer.text), dict)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Evaluate the demo model on held-out conversations.")
     parser.add_argument("model", nargs="?", default="models/qwarm-demo.gguf")
@@ -110,16 +121,13 @@ def main() -> None:
     engine = load(args.model, args.isa, args.exact)
     right: dict[str, list[bool]] = {}
     for conversation in islice(conversations(SEED, held_out=True), args.limit):
-        for check, answer in answers(engine, conversation):
-            right.setdefault(check.kind, []).append(answer.meets(check))
-            if args.verbose and not right[check.kind][-1]:
-                print(f"{check.kind}: expected {check.expected!r} after {conversation.messages!r}\n  got {answer}\n")
+        for kind, is_right in results(engine, conversation, args.verbose):
+            right.setdefault(kind, []).append(is_right)
     print(f"{args.model} on {engine.isa}{', exact' if args.exact else ''}, {args.limit} held-out conversations")
-    for kind, results in sorted(right.items()):
-        share = sum(results) / len(results)
+    for kind, found in sorted(right.items()):
         wanted = f", expected at least {EXPECTED[kind]:.0%}" if kind in EXPECTED else ""
-        print(f"  {kind:<6} {share:7.1%} of {len(results)}{wanted}")
-    sys.exit(any(sum(r) < EXPECTED.get(kind, 0) * len(r) for kind, r in right.items()))
+        print(f"  {kind:<10} {sum(found) / len(found):7.1%} of {len(found)}{wanted}")
+    sys.exit(any(sum(found) < EXPECTED.get(kind, 0) * len(found) for kind, found in right.items()))
 
 
 if __name__ == "__main__":

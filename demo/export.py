@@ -17,13 +17,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from gguf import GGMLQuantizationType as Type
-from synth_vocab import Vocabulary
-from synth_weights import encode
 from transformers import Qwen3_5TextConfig
 
 from demo import vocabulary
 from demo.samples import TEMPLATE
 from demo.train import config
+from synth_vocab import Vocabulary
+from synth_weights import encode
 
 Array = npt.NDArray[np.float32]
 

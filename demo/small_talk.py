@@ -1,6 +1,8 @@
-"""What the demo model says without tools: greetings, what it is, a few facts, small sums."""
+"""What the demo model says without tools: greetings, what it is, a few facts, small sums, facts as JSON."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from demo.words import Words
 
@@ -21,6 +23,7 @@ THANKS = (
     ("Thanks!", "You are welcome."),
     ("Thank you.", "You are welcome."),
     ("Great, thanks", "You are welcome."),
+    ("Thanks a lot!", "You are welcome."),
     ("OK", "Anything else?"),
 )
 _WHO = "I am the qwarm demo, a very small language model."
@@ -30,6 +33,8 @@ ANSWERS = (
     ("Hello", "Hello! How can I help?"),
     ("Hello!", "Hello! How can I help?"),
     ("Hi", "Hello! How can I help?"),
+    ("Hello there", "Hello! How can I help?"),
+    ("Hi!", "Hello! How can I help?"),
     ("Hi there!", "Hello! How can I help?"),
     ("Hey", "Hello! How can I help?"),
     ("Good morning", "Good morning! How can I help?"),
@@ -74,6 +79,18 @@ ANSWERS = (
     ("Count to five.", "1, 2, 3, 4, 5."),
     ("Is it late?", "I cannot see a clock."),
 )
+UNKNOWN = "I am too small to know that."
+UNKNOWN_QUESTIONS = (
+    "Tell me about {}.",
+    "Write a poem about {}.",
+    "Who invented {}?",
+    "Who is {}?",
+    "What is {}?",
+    "Explain {} to me.",
+    "Why do people like {}?",
+    "How does {} work?",
+    "Where can I buy {}?",
+)
 JSON_REQUESTS = (
     "Answer with JSON for this schema:",
     "Return JSON that fits this schema:",
@@ -105,3 +122,23 @@ def arithmetic(w: Words) -> tuple[str, str, str]:
     word = {"+": "plus", "-": "minus", "*": "times"}[sign] if w.chance(0.3) else sign
     ask = w.choice(("What is {}?", "How much is {}?", "{}", "{} = ?", "Add up {}." if sign == "+" else "Compute {}."))
     return ask.format(f"{a} {word} {b}"), f"{a} {sign} {b} = {number}.", str(number)
+
+
+def record(w: Words) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """A text, what it says as an object, and the schema of that object."""
+    fields = w.rng.sample(RECORD_FIELDS, w.choice((1, 2, 2, 3)))
+    facts, value, properties = [], {}, {}
+    for key, kind, sentence in fields:
+        if w.chance(0.3):
+            key = w.invented()
+            sentence = f"the {key} is {{}}"
+        filled: Any = w.rng.randint(1, 99) if kind == "integer" else w.choice((w.place, w.name, w.thing))()
+        facts.append(sentence.format(filled))
+        value[key] = filled
+        properties[key] = {"type": kind}
+    order = w.rng.sample(list(value), len(value))
+    schema: dict[str, Any] = {"type": "object", "properties": {key: properties[key] for key in order}}
+    if w.chance(0.6):
+        schema["required"] = order
+    person = w.choice(("It says that", "We know that", "Note:", "Here:", "I hear that"))
+    return f"{person} {' and '.join(facts)}.", {key: value[key] for key in order}, schema

@@ -76,7 +76,8 @@ class Trainer:
         torch.manual_seed(1)
         self.model = Qwen3_5ForCausalLM(config(len(encoder.ids), encoder.ids["<|im_end|>"])).float()
         fast_layers.install()
-        matrices, others = [], []
+        matrices: list[Tensor] = []
+        others: list[Tensor] = []
         for name, weight in self.model.named_parameters():
             is_matrix = weight.ndim == 2 and "embed" not in name and min(weight.shape) >= 64
             (matrices if is_matrix else others).append(weight)
@@ -134,7 +135,7 @@ class Trainer:
                 group["lr"] = rate
             optimizer.step()
             optimizer.zero_grad()
-        return loss.item()
+        return float(loss.item())
 
     def _logits(self, ids: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Logits where a token is chosen, and the tokens.  Padding comes last, so causality needs no mask."""

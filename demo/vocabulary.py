@@ -13,8 +13,9 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from synth_vocab import CONTROL_TYPE, NORMAL_TYPE, SPECIALS, USER_DEFINED, USER_DEFINED_TYPE, Vocabulary
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
+
+from synth_vocab import CONTROL_TYPE, NORMAL_TYPE, SPECIALS, USER_DEFINED, USER_DEFINED_TYPE, Vocabulary
 
 N_VOCAB = 2048
 N_SPACED_WORDS = 256

@@ -22,6 +22,7 @@ CITIES = (
     "Kingston Panama Caracas Montevideo Asuncion Reykjavik Bern Graz Linz Malmo Aarhus Copenhagen"
 ).split()
 LONG_CITIES = ("New York", "San Francisco", "Buenos Aires", "Cape Town", "Hong Kong", "São Paulo", "Rio de Janeiro")
+PREFIXES = ("New", "San", "Port", "Upper", "Lake", "Fort")
 PEOPLE = (
     "Ada Alan Alice Anna Ben Bob Carl Clara Dana David Ella Emma Erik Eva Finn Grace Hana Hugo Ida Ines Ivan Jan "
     "Jana John Jonas Karl Kate Lars Lea Lena Leo Lina Lucas Maja Maria Mark Marta Max Mia Nils Nina Noah Nora Olga "
@@ -81,7 +82,7 @@ class Words:
         if pick < 0.45:
             return self.choice(LONG_CITIES)
         if pick < 0.55:
-            return self.choice(("New", "San", "Port", "Upper", "Lake", "Fort")) + " " + self.name()
+            return self.choice(PREFIXES) + " " + self.name()
         return self.name()
 
     def person(self) -> str:

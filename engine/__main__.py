@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from engine import bake, bench, commands, explain_command
+from engine import bake, bench, chat, commands, explain_command
 from engine.errors import EngineError
 
 
@@ -17,6 +17,7 @@ def main(argv: list[str] | None = None) -> int:
         commands.add_logits,
         commands.add_generate,
         commands.add_inspect,
+        chat.add_chat,
         bake.add_bake,
         explain_command.add_explain,
         bench.add_bench,

@@ -19,7 +19,7 @@ from engine.errors import InvalidPrompt, ModelFileError
 from engine.messages import Message, normalize_messages
 from engine.special_marks import GLUE, PROBE, SPLIT, SpecialMarks, unmarked
 from engine.template_sandbox import SandboxedTemplate, TemplateFault
-from engine.tokenizer import Tokenizer
+from engine.tokenizer import Tokenizer, check_length
 
 _ARGUMENTS = ("messages", "tools", "add_generation_prompt")
 _WRITTEN_BY_ASSISTANT = ("content", "reasoning_content")
@@ -47,13 +47,16 @@ class Rendered:
 
 
 class ChatTemplate:
-    """The chat template of one model file; ``path`` names the file in errors.
+    """The chat template of one model file; ``path`` names the file in errors, ``context`` limits the text.
 
     ``thinking_default`` is what ``thinking=None`` means; None for a template without that switch.
     """
 
-    def __init__(self, source: str, tokenizer: Tokenizer, path: str = "the model file") -> None:
+    def __init__(
+        self, source: str, tokenizer: Tokenizer, path: str = "the model file", context: int | None = None
+    ) -> None:
         self._tokenizer = tokenizer
+        self._context = context
         self._marks = SpecialMarks(tokenizer)
         self.thinking_default = _thinking_default(source)
         try:
@@ -104,6 +107,8 @@ class ChatTemplate:
         else:
             text = self.render(conversation, tools, add_generation_prompt, **kwargs)
             history = self.render(conversation, tools, False, **kwargs) if add_generation_prompt else text
+        if self._context is not None:
+            check_length(text, self._context)
         opening = text[len(history) :] if text.startswith(history) else ""
 
         prompt = _Prompt(self._tokenizer, self._marks, text)

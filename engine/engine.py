@@ -23,7 +23,7 @@ from engine.request import ChatRequest
 from engine.snapshots import Note, SnapshotPlaces, Snapshots
 from engine.splice import Splicer
 from engine.threads import default_thread_count
-from engine.tokenizer import Tokenizer
+from engine.tokenizer import Tokenizer, check_length
 
 
 class Engine:
@@ -42,7 +42,7 @@ class Engine:
         self._file = file
         self.tokenizer = Tokenizer(file)
         self._grammars = GrammarVocabulary(self.tokenizer)
-        self.template = ChatTemplate(file.chat_template, self.tokenizer, file.path)
+        self.template = ChatTemplate(file.chat_template, self.tokenizer, file.path, context)
         never = np.flatnonzero(~self.tokenizer.sampleable).astype(np.int32)
         self.evaluation = Evaluation(model, context, cache_bytes, never, snapshots)
         self._snapshots = snapshots
@@ -147,7 +147,8 @@ class Engine:
             self._snapshots.write(write, until_s)
 
     def tokenize(self, text: str, *, specials: bool = True) -> list[int]:
-        """The tokens of a text; with ``specials``, what spells a special token is one."""
+        """The tokens of a text; with ``specials``, what spells a special token is one.  Raises TextTooLong."""
+        check_length(text, self.context)
         return self.tokenizer.encode_with_specials(text) if specials else self.tokenizer.encode(text)
 
     def token_bytes(self, token: int) -> bytes:
@@ -179,6 +180,7 @@ class Engine:
         if not self._turn.acquire(timeout=patience_s):
             raise Busy("another request holds the model until after this one's deadline")
         try:
+            self._file.check_unchanged()
             yield
         finally:
             self.evaluation.cache.finished()

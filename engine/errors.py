@@ -28,6 +28,15 @@ class ContextFull(EngineError):
         self.available = available
 
 
+class TextTooLong(InvalidPrompt):
+    """A text so long for its number of tokens that it is not tokenized."""
+
+    code = "context_length_exceeded"
+
+    def __init__(self, n_bytes: int, most_bytes: int, context: int) -> None:
+        super().__init__(f"the text has {n_bytes} bytes, at most {most_bytes} are read for a context of {context} tokens")
+
+
 class OutOfTime(EngineError):
     """The caller's deadline passes before the prompt can be evaluated."""
 

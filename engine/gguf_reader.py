@@ -12,6 +12,7 @@ import mmap
 import os
 import struct
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import repeat
 from pathlib import Path
@@ -82,11 +83,14 @@ class GgufReader:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
         try:
-            with Path(path).open("rb") as file:
-                self.size = os.fstat(file.fileno()).st_size
+            with ExitStack() as opened:
+                self._file = opened.enter_context(Path(path).open("rb"))
+                self._stamp = self._read_stamp()
+                self.size = self._stamp[0]
                 if self.size < 24:
                     self.refuse(f"the file has {self.size} bytes, a GGUF header alone has 24")
-                self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+                self._map = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
+                opened.pop_all()
         except OSError as error:
             raise ModelFileError(f"{self.path}: cannot be read: {error.strerror}") from error
         self.buffer = memoryview(self._map)
@@ -105,6 +109,16 @@ class GgufReader:
         """Unmap the file.  BufferError if someone still holds a view of it."""
         self.buffer.release()
         self._map.close()
+        self._file.close()
+
+    def check_unchanged(self) -> None:
+        """Refuse a file that was written to since it was opened.  One that took its name is another file."""
+        if self._read_stamp() != self._stamp:
+            self.refuse("the file has changed since it was loaded")
+
+    def _read_stamp(self) -> tuple[int, int]:
+        facts = os.fstat(self._file.fileno())
+        return facts.st_size, facts.st_mtime_ns
 
     def refuse(self, reason: str) -> NoReturn:
         raise ModelFileError(f"{self.path}: {reason}")

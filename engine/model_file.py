@@ -105,6 +105,10 @@ class ModelFile:
         """Raise ModelFileError for this file."""
         self._reader.refuse(reason)
 
+    def check_unchanged(self) -> None:
+        """Raise ModelFileError if the file was written to since it was mapped."""
+        self._reader.check_unchanged()
+
     def close(self) -> None:
         """Unmap the file.  BufferError if something still points into ``buffer``."""
         self._reader.close()

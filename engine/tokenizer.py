@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from tokenizers import Regex, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as BpeTokenizer
 
+from engine.errors import TextTooLong
 from engine.model_file import ModelFile
 
 NORMAL, CONTROL, USER_DEFINED, UNUSED = 1, 3, 4, 5  # token types of GGUF
@@ -33,6 +34,7 @@ _SPLIT_RULES = {
         r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
     ),
 }
+MOST_BYTES_PER_TOKEN = 32
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 Segment = str | int
@@ -124,6 +126,16 @@ class Tokenizer:
         return self._bpe.token_to_id(text) if id_ is None else id_
 
 
+def check_length(text: str, context: int) -> None:
+    """Raise TextTooLong for a text that has more bytes for each token of the context than any language or code has.
+
+    One run of letters takes seconds for each megabyte to become tokens, and this function answers one caller at a time.
+    """
+    n_bytes = len(text) if text.isascii() else len(text.encode(errors="replace"))
+    if n_bytes > context * MOST_BYTES_PER_TOKEN:
+        raise TextTooLong(n_bytes, context * MOST_BYTES_PER_TOKEN, context)
+
+
 def replace_surrogates(text: str) -> str:
     """The text with lone surrogates, which UTF-8 cannot say, replaced by U+FFFD."""
     return text if text.isascii() else _LONE_SURROGATE.sub("\ufffd", text)
@@ -195,6 +207,8 @@ def _build_bpe(file: ModelFile, vocabulary: dict[str, int], rule: str) -> BpeTok
         pair = tuple(_decoded(file, "merges", merge).split(" "))
         if len(pair) != 2:
             file.refuse(f"key tokenizer.ggml.merges has the element {merge!r}, expected two tokens and a space")
+        if pair[0] + pair[1] not in vocabulary:  # tokenizers panics if the merged token is longer than every token
+            file.refuse(f"key tokenizer.ggml.merges has the element {merge!r}, which makes no token")
         merges.append(pair)
     try:
         bpe = BpeTokenizer(models.BPE(vocab=vocabulary, merges=merges))

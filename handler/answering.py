@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack
@@ -11,12 +12,13 @@ from itertools import chain
 from typing import Any, Protocol
 
 from engine.errors import Busy, OutOfTime
-from engine.events import Event, Finished, Prefilled
+from engine.events import Event, Finished, Prefilled, Progress
 from handler import stream
 from handler.body import json_object
 from handler.completions import read_completion, text_completion, text_sse
 from handler.event import HttpRequest, Reply, json_reply
 from handler.loader import Engine, Loader
+from handler.log import log
 from handler.models import ServedModel
 from handler.options import Options
 from handler.record import Record, reported
@@ -129,6 +131,8 @@ def _noted(events: Iterator[Event], record: Record) -> Generator[Event, None, No
             record.prefilled(event)
         elif isinstance(event, Finished):
             record.finished(event)
+        elif isinstance(event, Progress):
+            log("progress", level=logging.DEBUG, done_tokens=event.done_tokens, total_tokens=event.total_tokens)
         yield event
 
 

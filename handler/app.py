@@ -28,6 +28,7 @@ from handler.loader import Engine, Loader
 from handler.log import frames, log, set_up
 from handler.model_store import local_model
 from handler.models import ServedModel
+from handler.page import page_reply
 from handler.record import Record, reported
 from handler.settings import Settings, read_settings
 
@@ -49,6 +50,7 @@ class App:
             "/apply-template": ("POST", self._apply_template),
             "/models": ("GET", self._models),
             "/health": ("GET", self._health),
+            "/": ("GET", lambda _request, _call: page_reply()),
         }
 
     def handle(self, event: Any, context: Context) -> Any:
@@ -99,6 +101,8 @@ class App:
 
     def _route(self, request: HttpRequest, call: Call) -> Reply:
         path = request.path.rstrip("/").removeprefix("/v1") or "/health"
+        if request.path == "/" and self._settings.page:
+            path = "/"
         name = "/models" if path.startswith("/models/") else path
         if name not in self._routes:
             raise UnknownPath(
@@ -109,7 +113,7 @@ class App:
         method, answer = self._routes[name]
         if request.method == "OPTIONS":  # the function URL answers CORS preflights before they come here
             return Reply(204, {"allow": f"{method}, OPTIONS"})
-        if name != "/health":
+        if name not in ("/health", "/"):
             self.keys.check(request.headers)
         if request.method != method:
             raise MethodNotAllowed(f"{request.method[:20]} is not served here; use {method}.", method)

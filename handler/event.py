@@ -69,9 +69,9 @@ def http_request(event: Mapping[str, Any]) -> HttpRequest:
         method, path = http.get("method"), event.get("rawPath")
     else:
         method, path = event.get("httpMethod"), event.get("path")
-    headers = {name.lower(): str(value) for name, value in (event.get("headers") or {}).items()}
-    for name, values in (event.get("multiValueHeaders") or {}).items():
-        headers.setdefault(name.lower(), ",".join(values))
+    headers = {name.lower(): str(value) for name, value in _object(event, "headers").items()}
+    for name, values in _object(event, "multiValueHeaders").items():
+        headers.setdefault(name.lower(), ",".join(map(str, values)) if isinstance(values, list) else str(values))
     path = str(path or "/")
     stage = f"/{context.get('stage')}/"
     if path.startswith(stage):  # an API Gateway stage other than $default is part of the path
@@ -79,11 +79,20 @@ def http_request(event: Mapping[str, Any]) -> HttpRequest:
     return HttpRequest(str(method or "GET").upper(), path, headers, _body(event, headers))
 
 
+def _object(event: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = event.get(name) or {}
+    if not isinstance(found, dict):
+        raise BadRequest(f"The event's '{name}' should be an object.", code="invalid_event")
+    return found
+
+
 def _body(event: Mapping[str, Any], headers: Mapping[str, str]) -> bytes:
     encoding = headers.get("content-encoding", "identity")
     if encoding.lower() != "identity":
         raise UnsupportedEncoding(f"The body is compressed with {encoding[:20]!r}; send it uncompressed.")
     text = event.get("body") or ""
+    if not isinstance(text, str):
+        raise BadRequest("The event's 'body' should be a string.", code="invalid_event")
     if len(text) > MAX_BODY_BYTES * 4 // 3 + 4:
         raise BodyTooLarge(f"The body is over {MAX_BODY_BYTES} bytes.")
     if not event.get("isBase64Encoded"):

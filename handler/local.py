@@ -24,8 +24,10 @@ from handler.event import MAX_BODY_BYTES, Reply, error_reply
 from handler.loader import Engine
 from handler.log import set_up
 from handler.settings import Settings, SettingsError, read_settings
+from handler.terminal import set_up_terminal
 
 TIMEOUT_MS = 900_000  # the longest Lambda allows
+TEST_KEY = "sk-test"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +122,7 @@ def main(argv: list[str]) -> int:
     options = _options(argv)
     try:
         settings = _settings(options)
-        set_up(settings.log)
+        (set_up_terminal if sys.stderr.isatty() else set_up)(settings.log)
         app = App(settings, lambda: load_engine(settings))
         _say(f"loading {settings.model} ...")
         engine = app.loader.engine(TIMEOUT_MS)
@@ -128,7 +130,7 @@ def main(argv: list[str]) -> int:
     except (SettingsError, EngineError, OSError) as failure:
         _say(f"qwarm: {failure}")
         return 1
-    _say(_greeting(engine, f"http://{options.host}:{server.server_port}/v1", settings.auth == "key"))
+    _say(_greeting(engine, f"http://{options.host}:{server.server_port}", settings))
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as a container's first process it would be ignored
     try:
         server.serve_forever()
@@ -160,24 +162,30 @@ def _settings(options: argparse.Namespace) -> Settings:
         "QWARM_ISA": options.isa,
         "QWARM_AUTH": "none" if options.no_auth else None,
         "QWARM_INVOKE_MODE": "RESPONSE_STREAM",
+        "QWARM_PAGE": os.environ.get("QWARM_PAGE") or "1",
     }
     return read_settings({**os.environ, **{name: str(value) for name, value in given.items() if value is not None}})
 
 
-def _greeting(engine: Engine, url: str, has_key: bool) -> str:
-    """What to paste to try it; the key itself is not shown."""
-    shell_key, python_key = ("$QWARM_API_KEY", 'os.environ["QWARM_API_KEY"]') if has_key else ("none", '"none"')
+def _greeting(engine: Engine, url: str, settings: Settings) -> str:
+    """What to paste to try it.  A key is not shown, unless it is the one that `make serve` sets."""
+    shell_key, python_key, page_key = "$QWARM_API_KEY", 'os.environ["QWARM_API_KEY"]', "with the key in QWARM_API_KEY"
+    if settings.auth == "none":
+        shell_key, python_key, page_key = "none", '"none"', "without a key"
+    elif settings.keys == (TEST_KEY,):
+        shell_key, python_key, page_key = TEST_KEY, f'"{TEST_KEY}"', f"with the key {TEST_KEY}"
+    page = f"\nchat in a browser, {page_key}: {url}/\n" if settings.page else ""
+    imports = "import os\n" if "os." in python_key else ""
     body = json.dumps({"messages": [{"role": "user", "content": "Hello!"}], "stream": True})
     return f"""\
-{engine.model_name}, {engine.context} tokens of context, {engine.isa} kernels
-loaded in {engine.load_ms:.0f} ms, listening on {url}; Ctrl-C stops
-
-curl -N {url}/chat/completions -H "Authorization: Bearer {shell_key}" \\
+{engine.model_name}, {engine.context:,} tokens of context, {engine.isa} kernels
+loaded in {engine.load_ms:.0f} ms, listening on {url}/v1; Ctrl-C stops
+{page}
+curl -N {url}/v1/chat/completions -H "Authorization: Bearer {shell_key}" \\
   -d '{body}'
 
-import os
-from openai import OpenAI
-client = OpenAI(base_url="{url}", api_key={python_key})
+{imports}from openai import OpenAI
+client = OpenAI(base_url="{url}/v1", api_key={python_key})
 answer = client.chat.completions.create(model="qwarm", messages=[{{"role": "user", "content": "Hello!"}}])
 print(answer.choices[0].message.content)
 """

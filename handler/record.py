@@ -70,6 +70,7 @@ class Record:
             status=trouble.status,
             code=trouble.code,
             error=type(failure).__name__,
+            reason=str(failure) if trouble.code == "model_unavailable" else None,  # of the file, nothing of a caller
             frames=frames(failure.__traceback__) if trouble.status == 500 else None,
         )
 

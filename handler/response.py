@@ -134,7 +134,7 @@ def usage(prefilled: Prefilled | None, finished: Finished) -> dict[str, Any]:
 
 
 def timings(prefilled: Prefilled | None, finished: Finished) -> dict[str, Any]:
-    """Counts and times under llama-server's names."""
+    """Counts and times under llama-server's names, and where the prefill started."""
     cached, n_prompt, prompt_ms = (
         (prefilled.restored_at, prefilled.prefilled, prefilled.prefill_ms) if prefilled else (0, 0, 0.0)
     )
@@ -142,6 +142,7 @@ def timings(prefilled: Prefilled | None, finished: Finished) -> dict[str, Any]:
         "cache_n": cached,
         **_pace("prompt", n_prompt, prompt_ms),
         **_pace("predicted", finished.completion_tokens, finished.decode_ms),
+        "prefill_path": prefilled.path if prefilled else None,
     }
 
 

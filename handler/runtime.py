@@ -11,7 +11,9 @@ import http.client
 import json
 import logging
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -140,8 +142,24 @@ def _error_trailer(failure: Exception) -> bytes:
     ).encode()
 
 
+def _end_on_sigterm() -> None:
+    """End with status 0 on SIGTERM, which comes when no event is being answered.
+
+    A handler would not do: the main thread waits for events in C and would run it only after the next one, and a
+    process with number 1, as in a container, ignores the signal by default.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # for threads begun from now on, too
+
+    def wait() -> None:
+        signal.sigwait({signal.SIGTERM})
+        os._exit(0)
+
+    threading.Thread(target=wait, name="sigterm", daemon=True).start()
+
+
 def serve(init: Callable[[], object], handler: str, idle: Callable[[], None]) -> None:
     """Run the function until Lambda ends it.  A wrong setting is reported as a failed init phase."""
+    _end_on_sigterm()
     client = StreamingClient(os.environ["AWS_LAMBDA_RUNTIME_API"], idle)
     try:
         init()

@@ -132,6 +132,11 @@ class Settings(BaseModel):
         alias="QWARM_METRICS",
         description="Namespace of the CloudWatch metrics; off: none are written.",
     )
+    page: bool = Field(
+        default=False,
+        alias="QWARM_PAGE",
+        description="Serve a chat page at GET /, to anyone; what it asks for needs the key. The local server does.",
+    )
     log: Literal["debug", "info", "warning", "error"] = Field(
         default="info", alias="QWARM_LOG", description="Least level that is logged."
     )

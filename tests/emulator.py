@@ -33,6 +33,7 @@ class Invocation:
 
     event: Any
     timeout_ms: int
+    pieces_taken: int | None = None  # after so many the connection is closed; None: the whole answer is taken
     id: str = field(default_factory=lambda: str(uuid.uuid4()))
     content_type: str = ""
     streamed: bool = False
@@ -89,9 +90,9 @@ class Lambda:
     def stderr(self) -> str:
         return _written(self._stderr)
 
-    def invoke(self, event: Any, timeout_ms: int | None = None) -> Invocation:
+    def invoke(self, event: Any, timeout_ms: int | None = None, pieces_taken: int | None = None) -> Invocation:
         """Hand the function an event; returns when its answer begins."""
-        invocation = Invocation(event, timeout_ms or self.timeout_ms)
+        invocation = Invocation(event, timeout_ms or self.timeout_ms, pieces_taken)
         self.waiting.put(invocation)
         while not invocation.begun.wait(0.1):
             if self.process.poll() is not None:
@@ -164,10 +165,15 @@ class _RuntimeApi(_Front):
                 return 413
             invocation.pieces.put(self.rfile.read(self._length()))
             return 202
+        n_taken = 0
         while size := int(self.rfile.readline().split(b";")[0], 16):
             invocation.pieces.put(self.rfile.read(size))
             invocation.begun.set()
             self.rfile.readline()
+            n_taken += 1
+            if n_taken == invocation.pieces_taken:
+                self.close_connection = True
+                return 500
         while line := self.rfile.readline().strip():
             name, _, value = line.decode().partition(":")
             invocation.trailers[name.lower()] = value.strip()

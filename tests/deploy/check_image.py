@@ -27,9 +27,8 @@ ENGINE = os.environ["ENGINE"]
 IMAGE = "chatfunction:arm64"
 PLATFORM = ("--platform", "linux/arm64")
 KEY = {"QWARM_API_KEY": "sk-test"}
-START_TIMEOUT_S = 180
+START_TIMEOUT_S = 300
 EMULATED = platform.machine() not in ("aarch64", "arm64")
-ISAS = {"neoverse-n1": ["dotprod"], "max": ["i8mm", "dotprod"]}  # of qemu's CPUs; a trial picks the quicker one
 
 os.environ.update(SAM_CLI_TELEMETRY="0")
 os.environ.setdefault("AWS_DEFAULT_REGION", "us-east-1")
@@ -99,7 +98,8 @@ def test_the_image_is_one_manifest_for_arm64(image: str) -> None:
 
 
 def test_its_entry_is_a_program_with_its_path(image: str) -> None:
-    assert inspect(image)["Config"]["Entrypoint"] == ["/usr/bin/env", "python3", "-m", "handler"]
+    config = inspect(image)["Config"]
+    assert (config["Entrypoint"], config["Cmd"]) == (["/usr/bin/env", "python3", "-m"], ["handler"])
 
 
 def test_outside_lambda_it_does_not_run_as_root(server_image: str) -> None:
@@ -150,17 +150,15 @@ print(json.dumps(result))
 """
 
 
-@pytest.mark.parametrize("cpu", ISAS)
-def test_it_answers_on_a_cpu_with_a_read_only_disk_no_home_no_dev_shm_and_an_unknown_user(image: str, cpu: str) -> None:
-    if not EMULATED:
-        pytest.skip("another CPU needs emulation")
+def test_it_answers_on_the_oldest_cpu_with_a_read_only_disk_no_home_no_dev_shm_and_an_unknown_user(image: str) -> None:
     mounted = f"{event('chat_plain')}:/event.json:ro"
-    variables = {**KEY, "QEMU_CPU": cpu, "HOME": "", "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "2048"}
+    variables = {**KEY, "QEMU_CPU": "neoverse-n1", "HOME": "", "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "2048"}
     answered = in_container(image, ANSWER, "--ipc", "none", "--volume", mounted, **variables)
     assert answered.returncode == 0, answered.stderr
     result = json.loads(answered.stdout)
     assert result["statusCode"] == 200, result["body"]
-    assert records(answered.stderr, "prefill")[0]["kernel"].split("/")[0] in ISAS[cpu]
+    (prefill,) = records(answered.stderr, "prefill")
+    assert not EMULATED or prefill["kernel"].startswith("dotprod/")
 
 
 def test_a_function_without_a_key_does_not_start(image: str) -> None:
@@ -202,17 +200,8 @@ def wait_for(port: int, alive: Callable[[], bool]) -> None:
 
 def test_it_serves_http_and_stops_when_it_is_told_to(server_image: str) -> None:
     port = free_port()
-    serve = ("python3", "-m", "handler.local", "--host", "127.0.0.1", "--port", str(port))
-    flags = (
-        *PLATFORM,
-        "--detach",
-        "--network",
-        "host",
-        "--env",
-        "QWARM_API_KEY=sk-test",
-        "--entrypoint",
-        "/usr/bin/env",
-    )
+    serve = ("handler.local", "--host", "127.0.0.1", "--port", str(port))
+    flags = (*PLATFORM, "--detach", "--network", "host", "--env", "QWARM_API_KEY=sk-test")
     container = run(ENGINE, "run", *flags, server_image, *serve).stdout.strip()
 
     def state() -> dict[str, Any]:
@@ -232,46 +221,38 @@ def test_it_serves_http_and_stops_when_it_is_told_to(server_image: str) -> None:
 # --- under the SAM CLI ---
 
 
-@pytest.fixture(scope="session")
-def variables_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("sam") / "env.json"
-    path.write_text(json.dumps({"Parameters": KEY}))
-    return path
-
-
-def invoke(name: str, variables: Path) -> tuple[Any, str]:
+def invoke(name: str, folder: Path, **variables: str) -> tuple[Any, str]:
     """The result and the log of one invocation in a new environment."""
-    done = run(SAM, "local", "invoke", "ChatFunction", "--event", event(name), "--env-vars", variables)
+    path = variables_file(folder, **variables)
+    done = run(SAM, "local", "invoke", "ChatFunction", "--event", event(name), "--env-vars", path)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout), done.stderr  # exactly one JSON document
 
 
+def variables_file(folder: Path, **variables: str) -> Path:
+    path = folder / "env.json"
+    path.write_text(json.dumps({"Parameters": {**KEY, **variables}}))
+    return path
+
+
 @pytest.mark.parametrize(
-    ("name", "content_type"), [("chat_plain", "application/json"), ("chat_stream", "text/event-stream")]
+    ("name", "content_type", "isa"),
+    [("chat_plain", "application/json", "i8mm"), ("chat_stream", "text/event-stream", "dotprod")],
 )
-def test_sam_local_invoke_answers_a_request(image: str, variables_file: Path, name: str, content_type: str) -> None:
-    result, log = invoke(name, variables_file)
+def test_sam_local_invoke_answers_with_the_settings_that_were_overridden(
+    image: str, tmp_path: Path, name: str, content_type: str, isa: str
+) -> None:
+    result, log = invoke(name, tmp_path, QWARM_ISA=isa, QWARM_CONTEXT="2048")
     assert (result["statusCode"], result["headers"]["content-type"].split(";")[0]) == (200, content_type)
-    (prefill,) = records(log, "prefill")
-    assert prefill["prefill_path"] == "full"
-    (ready,) = records(log, "ready")
+    (ready,), (prefill,) = records(log, "ready"), records(log, "prefill")
+    assert (prefill["prefill_path"], prefill["kernel"].split("/")[0], ready["context"]) == ("full", isa, 2048)
     print(f"\n{name}: init {ready['init_ms']} ms, load {ready['load_ms']} ms, prefill {prefill['prefill_ms']} ms")
 
 
-def test_sam_local_invoke_answers_a_broken_request_with_a_400(image: str, variables_file: Path) -> None:
-    result, _ = invoke("bad_json", variables_file)
+def test_sam_local_invoke_answers_a_broken_request_with_a_400(image: str, tmp_path: Path) -> None:
+    result, _ = invoke("bad_json", tmp_path)
     assert result["statusCode"] == 400
     assert json.loads(result["body"])["error"]["type"] == "invalid_request_error"
-
-
-@pytest.mark.parametrize("isa", ["i8mm", "dotprod"])
-def test_a_declared_setting_can_be_overridden_locally(image: str, tmp_path: Path, isa: str) -> None:
-    path = tmp_path / "env.json"
-    path.write_text(json.dumps({"Parameters": {**KEY, "QWARM_ISA": isa, "QWARM_CONTEXT": "2048"}}))
-    result, log = invoke("chat_tools", path)
-    assert result["statusCode"] == 200
-    assert records(log, "prefill")[0]["kernel"].startswith(f"{isa}/")
-    assert records(log, "ready")[0]["context"] == 2048
 
 
 class Warm:
@@ -301,8 +282,8 @@ class Warm:
 
 
 @pytest.fixture
-def warm(image: str, variables_file: Path, tmp_path: Path) -> Iterator[Warm]:
-    running = Warm(variables_file, tmp_path / "start-lambda.log")
+def warm(image: str, tmp_path: Path) -> Iterator[Warm]:
+    running = Warm(variables_file(tmp_path), tmp_path / "start-lambda.log")
     yield running
     running.close()
 

@@ -60,7 +60,7 @@ def test_an_answer_has_every_field_a_client_reads() -> None:
     ChatCompletion.model_validate(answer, strict=True)
 
 
-def test_timings_carry_llama_servers_names() -> None:
+def test_timings_carry_llama_servers_names_and_the_prefill_path() -> None:
     timings = completion([prefilled(46, restored_at=40), finished(2)], HEAD)["timings"]
     assert timings == {
         "cache_n": 40,
@@ -72,6 +72,7 @@ def test_timings_carry_llama_servers_names() -> None:
         "predicted_ms": 10.0,
         "predicted_per_token_ms": 5.0,
         "predicted_per_second": 200.0,
+        "prefill_path": "base",
     }
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from engine.events import Text
 from handler import local
+from handler.settings import Settings
 from tests.handler.scripted import KEY, ScriptedEngine, app_with, chat, finished, prefilled, said
 
 
@@ -130,6 +131,26 @@ def test_bytes_that_are_not_utf8_are_a_bad_request(server: local.LocalServer) ->
     connection.request("POST", "/v1/chat/completions", body, {"Authorization": f"Bearer {KEY}"})
     response = connection.getresponse()
     assert (response.status, json.loads(response.read())["error"]["code"]) == (400, "invalid_body")
+
+
+@pytest.mark.parametrize(
+    ("settings", "shown", "hidden"),
+    [
+        (
+            {"QWARM_API_KEY": KEY, "QWARM_PAGE": True},
+            ["Bearer sk-test", 'api_key="sk-test"', "http://x:1/\n"],
+            "import os",
+        ),
+        ({"QWARM_API_KEY": "sk-own"}, ["Bearer $QWARM_API_KEY", "import os", 'os.environ["QWARM_API_KEY"]'], "sk-own"),
+        ({"QWARM_AUTH": "none"}, ["Bearer none", "http://x:1/v1"], "browser"),
+    ],
+)
+def test_the_greeting_can_be_pasted_and_shows_no_key_of_ones_own(
+    settings: dict[str, Any], shown: list[str], hidden: str
+) -> None:
+    greeting = local._greeting(ScriptedEngine(), "http://x:1", Settings(**settings))
+    assert [part for part in shown if part not in greeting] == []
+    assert hidden not in greeting
 
 
 def test_the_command_says_in_one_sentence_what_is_missing(

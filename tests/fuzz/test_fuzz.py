@@ -1,0 +1,54 @@
+"""The fuzzers, for seconds; `make fuzz` runs them for as long as one likes.  And every allocation refused once."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from engine.errors import ModelFileError
+from engine.model_file import ModelFile
+from engine.tokenizer import Tokenizer
+from tests.fuzz.gguf_target import Target, fuzz, seeds
+
+ROOT = Path(__file__).parents[2]
+GGUF_S, MODEL_S = 6, 8
+
+
+def make(*arguments: str) -> None:
+    subprocess.run(["make", "-s", f"PYTHON={sys.executable}", *arguments], cwd=ROOT, check=True, timeout=600)
+
+
+def test_damaged_files_load_or_are_refused_in_words() -> None:
+    target = Target()
+    n_files = fuzz(target, seeds(), random.Random(2), time.monotonic() + GGUF_S)
+    assert n_files > 500 and target.refused > target.loaded > 0
+
+
+@pytest.mark.skipif(not shutil.which("clang-19"), reason="libFuzzer comes with clang-19")
+def test_damaged_models_are_refused_or_evaluated_within_their_bounds() -> None:
+    make("fuzz", f"SECONDS={MODEL_S}")
+
+
+def test_a_refused_allocation_is_an_error_without_a_leak_and_the_next_try_works() -> None:
+    make("BUILD=build/refuse", "build/refuse/refuse_memory")
+    result = subprocess.run([ROOT / "build" / "refuse" / "refuse_memory"], capture_output=True, text=True, timeout=60)
+    assert result.returncode == 0, result.stderr
+    assert "nothing leaked" in result.stdout
+
+
+def test_a_merge_longer_than_every_token_is_refused(tmp_path: Path) -> None:
+    data = seeds()[0]
+    space = "Ġ".encode()
+    merge = space * 2 + b" " + space * 4
+    assert merge in data or space * 4 + b" " + space * 2 in data
+    damaged = data.replace(space * 4 + b" " + space * 2, space * 4 + b" " + b"\xc4\xa1" * 2)
+    path = tmp_path / "model.gguf"
+    path.write_bytes(damaged)
+    with ModelFile(path) as file, pytest.raises(ModelFileError, match="which makes no token"):
+        Tokenizer(file)
