@@ -96,7 +96,7 @@ test-clients: native build/models/synth-tiny-q4_k_m.gguf $(CLIENTS)  ## real Ope
 	build/instructor-venv/bin/python -m pytest tests/integration/test_instructor.py
 
 test-page: native  ## the page in headless Chromium (Debian: chromium, chromium-driver), and its pictures in docs/img
-	@command -v chromium chromedriver >/dev/null || { echo 'chromium or chromedriver is missing' >&2; exit 1; }
+	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || { echo 'chromium or chromedriver is missing' >&2; exit 1; }
 	QWARM_TEST_PAGE=1 $(PYTHON) -m pytest tests/page
 	$(PYTHON) -m tests.page.screenshots docs/img
 
@@ -236,6 +236,7 @@ logs:  ## follow the deployed function's log
 	build/sam-venv/bin/sam logs --stack-name $(STACK) --cw-log-group /qwarm/$(STACK) --tail
 
 report: $(VENV)  ## prefill paths, times and cost of the last day, from the deployed function's log
+	@mkdir -p build
 	@$(PYTHON) -m handler.report --log-group /qwarm/$(STACK) --png build/prefill.png
 
 clean:  ## remove what was built, not the models or the virtual environments

@@ -110,19 +110,20 @@ def main() -> None:
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     n_cpus = len(os.sched_getaffinity(0))
+    rows, mistral = [], {}
     for model in args.models:
         print(f"{model.name}, {model.stat().st_size / 1e6:.0f} MB")
         todo = cases(n_cpus) if model == args.models[0] else [Case(421, 0, n_cpus)]
-        rows = [row for case in todo for row in compare(args, model, case)]
-        result = args.out / f"peers-{model.stem}.json"
-        mistral = run_mistral(args.mistral_python, model, n_cpus) if args.mistral_python else None
-        if mistral:
+        rows += [row for case in todo for row in compare(args, model, case)]
+        if args.mistral_python and (found := run_mistral(args.mistral_python, model, n_cpus)):
+            mistral[model.stem] = found
             print(
-                f"mistral.rs: prefill {mistral['prompt']} {mistral['prefill_tok_s']:.1f} tok/s, "
-                f"decode {mistral['decode_tok_s']:.1f} tok/s, peak {mistral['peak_rss_mb']:.0f} MB"
+                f"mistral.rs: prefill {found['prompt']} {found['prefill_tok_s']:.1f} tok/s, "
+                f"decode {found['decode_tok_s']:.1f} tok/s, peak {found['peak_rss_mb']:.0f} MB",
+                flush=True,
             )
-        result.write_text(json.dumps({"llama.cpp": rows, "mistral.rs": mistral}, indent=1) + "\n")
-        plots.ratios(rows, model.stem, result.with_suffix(".png"))
+    (args.out / "peers.json").write_text(json.dumps({"llama.cpp": rows, "mistral.rs": mistral}, indent=1) + "\n")
+    plots.ratios(rows, args.out / "peers.png")
 
 
 if __name__ == "__main__":

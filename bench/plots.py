@@ -57,21 +57,20 @@ def shares(bars: dict[str, dict[str, float]], groups: tuple[str, ...], path: Pat
     panel.spines[["top", "right", "bottom", "left"]].set_visible(False)
     panel.tick_params(left=False)
     figure.legend(loc="outside lower center", ncols=4, frameon=False)
-    figure.suptitle("where the time goes", color=INK)
+    figure.suptitle("where the time goes, and the executed instructions of the arm64 build", color=INK)
     _save(figure, path)
 
 
-def ratios(rows: list[dict[str, Any]], title: str, path: Path) -> None:
+def ratios(rows: list[dict[str, Any]], path: Path) -> None:
     """Our speed over the peer's best, one bar per measurement; 1 is equal."""
-    figure, panel = plt.subplots(figsize=(7, 0.5 * len(rows) + 1.4), layout="constrained")
-    names = [row["name"] for row in rows]
+    figure, panel = plt.subplots(figsize=(9, 0.45 * len(rows) + 0.9), layout="constrained")
+    names = [f"{row['model']}: {row['name']}" for row in rows]
     panel.barh(names, [row["ratio"] for row in rows], color=COLORS[0], height=0.6)
     panel.axvline(1, color=INK, linewidth=1)
     for place, row in enumerate(rows):
         panel.text(row["ratio"], place, f" {row['ratio']:.2f}", va="center", color=INK)
     panel.invert_yaxis()
-    panel.set_xlabel("times as fast as llama.cpp at its best setting")
-    panel.set_title(title)
+    panel.set_xlabel("times as fast as llama.cpp at its better setting")
     _plain(panel)
     _save(figure, path)
 

@@ -33,7 +33,7 @@ ROOT = Path(__file__).parents[1]
 WARM_AFTER = 100  # requests, after which nothing may grow
 MOST_GROWTH = 0.02
 MARGIN_MS = 200
-SETTLE_S = 0.05  # what a stream's end leaves to do after its last byte
+SETTLE_S = 1.0
 TOOLS = json.loads(json.loads((ROOT / "events" / "chat_tools.json").read_text())["body"])["tools"]
 SYSTEM = {"role": "system", "content": "You look after the bookings of a small hotel on the coast."}
 
@@ -59,11 +59,19 @@ class Figures:
     tmp_bytes: list[int] = field(default_factory=list)
 
     def read(self, pid: int, tmp: Path) -> None:
-        time.sleep(SETTLE_S)
-        status = Path(f"/proc/{pid}/status").read_text().split()
+        """Take the figures once the last answer's helpers are gone; they have SETTLE_S for it."""
+        until_s = time.monotonic() + SETTLE_S
+        while True:
+            status = Path(f"/proc/{pid}/status").read_text().split()
+            n_threads = int(status[status.index("Threads:") + 1])
+            n_fds = sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
+            settled = self.threads and (n_threads <= self.threads[0] and n_fds <= self.fds[0])
+            if settled or time.monotonic() > until_s:
+                break
+            time.sleep(0.02)
         self.rss_kb.append(int(status[status.index("VmRSS:") + 1]))
-        self.threads.append(int(status[status.index("Threads:") + 1]))
-        self.fds.append(sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir()))
+        self.threads.append(n_threads)
+        self.fds.append(n_fds)
         self.tmp_bytes.append(sum(path.stat().st_size for path in tmp.rglob("*") if path.is_file()))
 
     def growth(self) -> dict[str, float]:
@@ -82,12 +90,16 @@ def good() -> list[Case]:
         return {"role": "user", "content": text}
 
     call = {"id": "c1", "type": "function", "function": {"name": "free_rooms", "arguments": '{"nights": 2}'}}
-    step = [
+    step: list[dict[str, Any]] = [
         user("Is a room free?"),
         {"role": "assistant", "content": None, "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "c1", "content": '[{"room": "12"}]'},
     ]
-    turns = [user("Can I bring my dog?"), {"role": "assistant", "content": "Yes."}, user("And a cat?")]
+    turns: list[dict[str, Any]] = [
+        user("Can I bring my dog?"),
+        {"role": "assistant", "content": "Yes."},
+        user("And a cat?"),
+    ]
     forced = {"tools": TOOLS, "tool_choice": "required", "max_tokens": 40}
     schema = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}
     form = {"type": "json_schema", "json_schema": {"name": "a", "schema": schema, "strict": True}}

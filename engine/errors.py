@@ -34,7 +34,9 @@ class TextTooLong(InvalidPrompt):
     code = "context_length_exceeded"
 
     def __init__(self, n_bytes: int, most_bytes: int, context: int) -> None:
-        super().__init__(f"the text has {n_bytes} bytes, at most {most_bytes} are read for a context of {context} tokens")
+        super().__init__(
+            f"the text has {n_bytes} bytes, at most {most_bytes} are read for a context of {context} tokens"
+        )
 
 
 class OutOfTime(EngineError):

@@ -208,7 +208,7 @@ def _build_bpe(file: ModelFile, vocabulary: dict[str, int], rule: str) -> BpeTok
         if len(pair) != 2:
             file.refuse(f"key tokenizer.ggml.merges has the element {merge!r}, expected two tokens and a space")
         if pair[0] + pair[1] not in vocabulary:  # tokenizers panics if the merged token is longer than every token
-            file.refuse(f"key tokenizer.ggml.merges has the element {merge!r}, which makes no token")
+            file.refuse(f"key tokenizer.ggml.merges has the element {merge!r}, which does not fit the tokens")
         merges.append(pair)
     try:
         bpe = BpeTokenizer(models.BPE(vocab=vocabulary, merges=merges))

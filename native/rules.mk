@@ -83,7 +83,8 @@ $(BUILD)/run_model: tests/native/programs/run_model.c $(LIB)
 	@$(CC) $(CPPFLAGS) $(CFLAGS) $(SAN_FLAGS) $(if $(CROSS),-static) $< $(LIB) $(LDLIBS) -o $@
 
 # Programs that run a model of any shape.  The fuzzer is clang's: SAN=fuzzer-no-link,address,undefined CC=clang-19.
-$(BUILD)/refuse_memory: LINK := $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc aligned_alloc free mmap munmap pthread_create)
+WRAPPED := malloc calloc aligned_alloc free mmap munmap pthread_create
+$(BUILD)/refuse_memory: LINK := $(patsubst %,-Wl$(comma)--wrap=%,$(WRAPPED))
 $(BUILD)/refuse_memory $(BUILD)/fuzz_model: $(BUILD)/%: tests/native/programs/%.c tests/native/programs/any_model.c \
 		tests/native/programs/any_model.h $(LIB)
 	@echo '$(CC) $@'

@@ -40,10 +40,11 @@ class Target:
                 SpecialMarks(Tokenizer(file))
                 _ = file.fingerprint
                 for tensor in file.tensors.values():
-                    assert 0 < tensor.offset and tensor.offset + tensor.n_bytes <= len(data)
+                    assert tensor.offset > 0 and tensor.offset + tensor.n_bytes <= len(data)
             self.loaded += 1
         except ModelFileError as error:
-            assert str(error).startswith(str(self.path)), "the file is not named"
+            if not str(error).startswith(str(self.path)):
+                raise AssertionError("the file is not named") from error
             self.refused += 1
         took_s = time.perf_counter() - started_s
         assert took_s < MOST_S, f"{took_s:.1f} s for {len(data)} bytes"

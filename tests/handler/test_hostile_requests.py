@@ -1,4 +1,4 @@
-"""Thousands of malformed bodies and events: each gets a good answer or an error of four fields, and so does the next."""
+"""Thousands of malformed bodies and events: each gets a good answer or an error of four fields."""
 
 from __future__ import annotations
 
@@ -83,7 +83,9 @@ def test_a91_a_body_with_damaged_bytes_is_answered_or_refused_in_words(app: Any)
 
 
 @settings(max_examples=400, deadline=None)
-@given(event=json_values | st.dictionaries(st.sampled_from(["requestContext", "body", "headers", "messages"]), json_values))
+@given(
+    event=json_values | st.dictionaries(st.sampled_from(["requestContext", "body", "headers", "messages"]), json_values)
+)
 def test_any_event_is_answered(app: Any, event: Any) -> None:
     check(app.handle(event, LambdaContext()))
 

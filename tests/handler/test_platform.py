@@ -1,4 +1,4 @@
-"""What Lambda does to a process: freezes it, ends it, takes its disk away.  The real engine runs in the real runtime."""
+"""What Lambda does to a process: freezes it, ends it, takes its disk away.  Here with the real engine and runtime."""
 
 from __future__ import annotations
 
@@ -96,7 +96,11 @@ def test_a80_without_a_home_or_a_place_to_write_answers_are_given(tmp_path: Path
 
 
 def can_unshare() -> bool:
-    return subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode == 0 if shutil.which("unshare") else False
+    return (
+        subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode == 0
+        if shutil.which("unshare")
+        else False
+    )
 
 
 @pytest.mark.skipif(not can_unshare(), reason="a mount namespace needs root and unshare")

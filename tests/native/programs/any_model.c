@@ -18,9 +18,9 @@ static void add(any_model *m, const char *name, uint32_t type, uint64_t first, u
 static uint64_t data_bytes(uint32_t type, uint64_t n) {
     static const struct {
         uint32_t type, values, bytes;
-    } blocks[] = {{0, 1, 4},      {1, 1, 2},      {30, 1, 2},     {2, 32, 18},    {8, 32, 34},   {6, 32, 22},
-{11, 256, 110}, {12, 256, 144}, {13, 256, 176}, {14, 256, 210}, {20, 32, 18},
-                {23, 256, 136}, {3, 32, 20},    {7, 32, 24}};
+    } blocks[] = {{0, 1, 4},    {1, 1, 2},      {30, 1, 2},     {2, 32, 18},    {8, 32, 34},
+                  {6, 32, 22},  {11, 256, 110}, {12, 256, 144}, {13, 256, 176}, {14, 256, 210},
+                  {20, 32, 18}, {23, 256, 136}, {3, 32, 20},    {7, 32, 24}};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
         if (blocks[i].type == type)
             return n / blocks[i].values * blocks[i].bytes;
@@ -91,7 +91,8 @@ bool any_fill(any_model *m) {
             return false;
     }
     uint32_t random = 0x9e3779b9u * (m->head.data + 1u);
-    uint8_t mask = m->head.data < 128 ? 0x1f : 0xff; /* with small bytes half floats are small too, and results finite */
+    uint8_t mask = m->head.data < 128 ? 0x1f
+                                      : 0xff; /* with small bytes half floats are small too, and results finite */
     for (size_t i = 0; i < m->n_tensors; i++) {
         qw_tensor *t = &m->tensors[i];
         uint8_t *data = malloc(t->n_bytes + !t->n_bytes);
@@ -101,7 +102,8 @@ bool any_fill(any_model *m) {
             random = random * 1664525u + 1013904223u;
             data[b] = (uint8_t)(random >> 24) & mask;
         }
-        float unit = strstr(t->name, "ssm_a") ? -1.0f / 64.0f : 1.0f / 64.0f; /* a state that decays, not one that grows */
+        float unit = strstr(t->name, "ssm_a") ? -1.0f / 64.0f
+                                              : 1.0f / 64.0f; /* a state that decays, not one that grows */
         if (t->type == 0 && m->head.data < 128)
             for (uint64_t b = 0; b + 4 <= t->n_bytes; b += 4)
                 memcpy(data + b, &(float){(float)data[b] * unit}, 4);

@@ -146,7 +146,7 @@ static void count(const state *s, bool refuse) {
     require(n_bytes >= qw_snapshots_bytes(both, 2), "count", 0, "too little was counted");
 }
 
-/* Returns how many allocations were refused before the step passed.  keeps: a failed try may keep pages for the next. */
+/* How many allocations were refused before the step passed.  keeps: a failed try may keep pages for the next. */
 static long refuse_each(const char *name, qw_status (*step)(state *), state *s, bool keeps) {
     for (long nth = 0;; nth++) {
         long blocks = atomic_load(&n_blocks), bytes = atomic_load(&n_mapped_bytes);
@@ -170,8 +170,12 @@ static long live(const any_model *tensors, bool each, float *last) {
         qw_status (*step)(state *);
         bool keeps;
     } steps[] = {
-        {"create model", create_model, false}, {"create session", create_session, false}, {"prefill", prefill, true},
-        {"save", save, false},                 {"decode", decode, true},                  {"load", load, false},
+        {"create model", create_model, false},
+        {"create session", create_session, false},
+        {"prefill", prefill, true},
+        {"save", save, false},
+        {"decode", decode, true},
+        {"load", load, false},
     };
     state s = {.config = any_config(tensors), .tensors = tensors, .logits = last};
     long n_refused = 0, blocks = atomic_load(&n_blocks), bytes = atomic_load(&n_mapped_bytes);
