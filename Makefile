@@ -1,7 +1,7 @@
 # Everything lands in .venv/ and build/ (and the extension module beside engine/).  `make help` lists the targets.
 
 PYTHON ?= .venv/bin/python
-MODEL ?= $(or $(QWARM_MODEL),build/models/synth-tiny-q4_k_m.gguf)
+MODEL ?= $(or $(QWARM_MODEL),models/qwarm-demo.gguf)
 PORT ?= 8080
 
 help:  ## list the targets
@@ -78,14 +78,15 @@ fuzz: native  ## damaged models and files for SECONDS (60): half libFuzzer on th
 	@PYTHONPATH=. $(PYTHON) tests/fuzz/run.py $(FUZZ)/fuzz_model $(SECONDS)
 
 COUNT ?= 2000
-soak: native $(MODEL)  ## COUNT (2000) requests, a third bad or broken off, to one environment that must stay as it was
-	PYTHONPATH=. $(PYTHON) bench/soak.py $(MODEL) --count $(COUNT)
+soak: native build/models/synth-tiny-q4_k_m.gguf  ## COUNT (2000) requests, a third bad or broken off, to one environment that must stay as it was
+	PYTHONPATH=. $(PYTHON) bench/soak.py build/models/synth-tiny-q4_k_m.gguf --count $(COUNT)
 
 gate: $(VENV)  ## the arm64 speed gate: cycle model of the inner loops, instructions under qemu
 	$(PYTHON) bench/arm64_gate.py --require
 
 # Without the tools of the gate (status 3) the other tests still tell something; CI has them.
-test: native check  ## all tests; pytest's closing line comes last
+TINY := build/models/synth-tiny-q4_k_m.gguf
+test: native check $(TINY)  ## all tests; pytest's closing line comes last
 	$(PYTHON) bench/arm64_gate.py $(if $(CI),--require) || test $$? = 3
 	$(PYTHON) -m pytest
 
@@ -148,6 +149,9 @@ run: native $(MODEL) $(RIE)  ## answer recorded events in the real Lambda runtim
 serve: export QWARM_API_KEY ?= sk-test
 serve: native $(MODEL)  ## the same function as a server on 127.0.0.1; the key is QWARM_API_KEY or sk-test
 	$(PYTHON) -m handler.local --model $(MODEL) --port $(PORT)
+
+demo-eval: native  ## 300 held-out conversations with the demo model: calls, values and JSON that are right
+	$(PYTHON) -m demo.evaluate
 
 # --- measure ---
 
@@ -243,6 +247,6 @@ clean:  ## remove what was built, not the models or the virtual environments
 	rm -rf build/x86_64* build/aarch64* engine/_native*
 
 .DELETE_ON_ERROR:
-.PHONY: help venv native lock check check-isa check-arm test-arm sanitize fuzz soak gate test test-clients test-page lint format run serve clean \
+.PHONY: demo-eval help venv native lock check check-isa check-arm test-arm sanitize fuzz soak gate test test-clients test-page lint format run serve clean \
 	bench bench-prefix bench-peers bench-neighbor bench-accuracy \
 	image check-manifest sam-build invoke start validate test-image deploy logs report

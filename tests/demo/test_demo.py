@@ -34,11 +34,11 @@ def user(text: str) -> dict[str, Any]:
     return {"role": "user", "content": text}
 
 
-def called(name: str, **arguments: str) -> dict[str, Any]:
+def called(name: str, /, **arguments: str) -> dict[str, Any]:
     return {"name": name, "arguments": arguments}
 
 
-def assistant_call(name: str, **arguments: str) -> dict[str, Any]:
+def assistant_call(name: str, /, **arguments: str) -> dict[str, Any]:
     function = {"name": name, "arguments": arguments}
     return {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": function}]}
 
