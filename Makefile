@@ -230,7 +230,7 @@ validate: build/sam-venv/.complete $(VENV)  ## the template, as SAM, its transla
 
 test-image: $(IMAGE_MODEL) validate native  ## build the image for arm64 and run it; as root on Debian it installs podman
 	@docker info >/dev/null 2>&1 || tests/deploy/setup.sh
-	@$(CONTAINERS) export ENGINE FLAGS BASE_IMAGE; $(PYTHON) -m pytest -s tests/deploy/check_image.py
+	@$(CONTAINERS) export ENGINE BASE_IMAGE; $(PYTHON) -m pytest -s tests/deploy/check_image.py
 
 STACK ?= qwarm
 deploy: sam-build  ## build, push and deploy the stack of samconfig.toml

