@@ -17,11 +17,13 @@ EXTENSION := engine/_native.abi3.so
 venv: .venv/.complete  ## .venv with everything development needs, pinned by hash
 native: $(LIB) $(if $(CROSS)$(SAN),,$(EXTENSION))  ## the static library and, for this machine, the extension module
 
-# Debian ships python3 without its venv module.
-INSTALL_VENV = { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -y -qq python3-venv; } || \
-	{ echo 'python3 has no venv module; Debian has it as python3-venv' >&2; exit 1; }
-.venv/.complete: requirements/dev.txt
-	@python3 -c 'import ensurepip' 2>/dev/null || $(INSTALL_VENV)
+# Compilers and headers that a bare machine lacks.  An image's build, with a PYTHON of its own, has them already.
+$(if $(VENV),$(OBJECTS) $(CHECK_OBJECTS)): | build/.tools
+build/.tools: native/install.sh
+	@native/install.sh build
+	@mkdir -p $(@D) && touch $@
+
+.venv/.complete: requirements/dev.txt | build/.tools
 	python3 -m venv .venv
 	.venv/bin/pip install --quiet --no-deps --require-hashes -r requirements/dev.txt
 	touch $@
@@ -40,8 +42,10 @@ lock: $(VENV)  ## write requirements/*.txt again from pyproject.toml
 	$(UV_COMPILE) pyproject.toml --extra instructor -o requirements/instructor.txt
 	$(UV_COMPILE) --group sam -o requirements/sam.txt
 	$(UV_COMPILE) --group sam --no-deps -o requirements/rie.txt
+	$(UV_COMPILE) --group lint -o requirements/lint.txt
 	$(UV_COMPILE) --group peers -o requirements/peers.txt
 	$(UV_COMPILE) --group mistral -o requirements/mistral.txt
+	$(UV_COMPILE) --no-config --group hub -o requirements/hub.txt
 
 # --- test ---
 
@@ -86,7 +90,9 @@ gate: $(VENV)  ## the arm64 speed gate: cycle model of the inner loops, instruct
 
 # Without the tools of the gate (status 3) the other tests still tell something; CI has them.
 TINY := build/models/synth-tiny-q4_k_m.gguf
-test: native check $(TINY)  ## all tests; pytest's closing line comes last
+test: native $(TINY)  ## all tests; pytest's closing line comes last
+	@native/install.sh arm
+	@$(MAKE) check
 	$(PYTHON) bench/arm64_gate.py $(if $(CI),--require) || test $$? = 3
 	$(PYTHON) -m pytest
 
@@ -101,7 +107,7 @@ test-page: native  ## the page in headless Chromium (Debian: chromium, chromium-
 	QWARM_TEST_PAGE=1 $(PYTHON) -m pytest tests/page
 	$(PYTHON) -m tests.page.screenshots docs/img
 
-build/%-venv/.complete: requirements/%.txt
+build/%-venv/.complete: requirements/%.txt | build/.tools
 	python3 -m venv $(@D)
 	$(@D)/bin/pip install --quiet --no-deps --require-hashes -r $<
 	touch $@
@@ -114,13 +120,26 @@ build/clients-node/.complete: tests/integration/node/package.json tests/integrat
 
 CLANG_FORMAT = $(dir $(PYTHON))clang-format
 C_FILES = $(shell find native tests bench -name '*.[ch]')
-lint: native  ## ruff, mypy and clang-format; changes nothing
+LINT := build/lint-venv/bin
+SCRIPTS = .ci/run $(shell find native tests -name '*.sh')
+lint: native tidy build/lint-venv/.complete  ## ruff, mypy, clang-format and -tidy, shellcheck, hadolint, cfn-lint; changes nothing
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m mypy
 	@echo clang-format
 	@$(CLANG_FORMAT) --dry-run --Werror $(C_FILES)
 	@! grep -nE '^.{121,}' $(C_FILES)
+	$(LINT)/hadolint Dockerfile
+	$(LINT)/cfn-lint template.yaml
+	@PATH="$$PATH:$(LINT)"; command -v shellcheck >/dev/null || { echo 'shellcheck is not installed: skipped'; exit 0; }; \
+		set -x; shellcheck -x $(SCRIPTS)
+
+tidy: export CLANG_TIDY := $(LINT)/clang-tidy
+tidy: build/lint-venv/.complete  ## clang-tidy on the engine, for this machine and, with a cross compiler, for aarch64
+	@echo 'clang-tidy native/src'
+	@$(MAKE) --no-print-directory -j$(JOBS) tidy-files
+	@$(if $(CAN_CROSS),$(MAKE) --no-print-directory -j$(JOBS) ARCH=aarch64 CC=$(ARM_CC) AR=aarch64-linux-gnu-ar tidy-files)
+tidy-files: $(TIDY)
 
 format: $(VENV)  ## what lint asks for, done
 	$(PYTHON) -m ruff check --fix-only .

@@ -52,6 +52,7 @@ OBJECTS := $(SOURCES:native/src/%.c=$(BUILD)/obj/%.o)
 CHECK_OBJECTS := $(patsubst tests/native/%.c,$(BUILD)/obj/check/%.o,$(wildcard tests/native/*.c))
 
 $(foreach isa,$(ISAS),$(eval $(BUILD)/obj/kernels/$(isa)/%.o: ISA_FLAGS = $(FLAGS_$(isa))))
+$(foreach isa,$(ISAS),$(eval $(BUILD)/tidy/kernels/$(isa)/%.ok: ISA_FLAGS = $(FLAGS_$(isa))))
 
 $(BUILD)/obj/%.o: native/src/%.c native/rules.mk
 	@mkdir -p $(@D)
@@ -62,6 +63,15 @@ $(BUILD)/obj/check/%.o: tests/native/%.c native/rules.mk
 	@mkdir -p $(@D)
 	@echo '$(CC) $< $(SAN_FLAGS)'
 	@$(CC) $(CPPFLAGS) $(CFLAGS) $(SAN_FLAGS) -c $< -o $@
+
+# An object is built again when a header changes, so what follows it is looked at again too.
+CLANG_TIDY ?= clang-tidy
+TIDY := $(OBJECTS:$(BUILD)/obj/%.o=$(BUILD)/tidy/%.ok)
+$(BUILD)/tidy/%.ok: $(BUILD)/obj/%.o .clang-tidy native/src/kernels/.clang-tidy
+	@mkdir -p $(@D)
+	@found=$$($(CLANG_TIDY) --quiet native/src/$*.c -- $(CPPFLAGS) $(CFLAGS) $(ISA_FLAGS) \
+		$(if $(CROSS),--target=$(ARCH)-linux-gnu) 2>&1) || { echo "$$found"; exit 1; }
+	@touch $@
 
 # A removed source must leave the library too, so the list of objects is part of what it depends on.
 $(BUILD)/objects.txt: FORCE

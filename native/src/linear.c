@@ -69,6 +69,8 @@ void qw_linear_input(qw_model *m, qw_math math, size_t first, size_t n_rows, siz
 
 /* --- one panel of one matrix: results [n_rows - first][QW_PANEL_COLS] in `tiles` --- */
 
+static const size_t TILE = (size_t)QW_MAX_ROWS * QW_PANEL_COLS; /* floats of a panel's results */
+
 typedef struct {
     const qw_matrix *weight;
     size_t column, n_cols;
@@ -100,7 +102,7 @@ static void multiply_p8(qw_model *m, const panel *p, panel_scratch *s, float *ti
     const qw_input *in = &m->work.input;
     const qw_type_info *type = qw_type_get(w->type);
     size_t first_block = p->first / QW_BLOCK_ROWS, n_blocks = in->n_row_blocks - first_block;
-    size_t block_bytes = QW_BLOCK_K / type->block_values * type->block_bytes;
+    size_t block_bytes = (size_t)QW_BLOCK_K / type->block_values * type->block_bytes;
     const uint8_t *data = w->data + p->column * w->col_bytes;
 
     size_t n_blocks_k = (w->n_k + QW_BLOCK_K - 1) / QW_BLOCK_K;
@@ -169,7 +171,7 @@ static void multiply_panel(void *argument, size_t unit, size_t thread) {
 
     panel_scratch *s = qw_thread_scratch(job->m, thread);
     const qw_matrix *weights[] = {p->weight, p->up};
-    float *tiles[] = {s->tiles, s->tiles + QW_MAX_ROWS * QW_PANEL_COLS};
+    float *tiles[] = {s->tiles, s->tiles + TILE};
     size_t n_weights = p->up ? 2 : 1;
     for (size_t i = 0; i < n_weights; i++) {
         panel one = {weights[i], column, n_cols, p->first, job->n_rows};
@@ -178,7 +180,7 @@ static void multiply_panel(void *argument, size_t unit, size_t thread) {
         else if (job->math == QW_MATH_GEMV)
             multiply_gemv(job->m, &one, tiles[i]);
         else
-            multiply_exact(job->m, &one, s->tiles + 2 * QW_MAX_ROWS * QW_PANEL_COLS, tiles[i]);
+            multiply_exact(job->m, &one, s->tiles + 2 * TILE, tiles[i]);
     }
     store_panel(job, p, column, n_cols, tiles[0], tiles[1]);
 }
@@ -195,7 +197,7 @@ void qw_linear_multiply(qw_model *m, qw_math math, size_t n_rows, const qw_produ
 }
 
 size_t qw_linear_scratch_bytes(const qw_model *m) {
-    size_t multiply = sizeof(panel_scratch) + (2 * QW_MAX_ROWS * QW_PANEL_COLS + m->max_k) * sizeof(float);
+    size_t multiply = sizeof(panel_scratch) + (2 * TILE + m->max_k) * sizeof(float);
     size_t input = QW_BLOCK_ROWS * m->max_k * sizeof(float);
     return multiply > input ? multiply : input;
 }

@@ -33,7 +33,7 @@ static void lay_out(qw_model *m, arena *a) {
     w->u = take_floats(a, (QW_MAX_ROWS + QW_CONV - 1) * max(m->n_channels, 2 * heads));
     w->z = take_floats(a, QW_MAX_ROWS * max(m->value_width, 2 * kv));
     w->o = take_floats(a, QW_MAX_ROWS * max(m->value_width, heads));
-    w->ab = take_floats(a, QW_MAX_ROWS * 2 * (size_t)c->n_value_heads);
+    w->ab = take_floats(a, QW_MAX_ROWS * (2 * (size_t)c->n_value_heads));
     w->h = take_floats(a, QW_MAX_ROWS * (size_t)c->n_ffn);
     w->cos = take_floats(a, QW_MAX_ROWS * (size_t)c->rotary_dims / 2);
     w->sin = take_floats(a, QW_MAX_ROWS * (size_t)c->rotary_dims / 2);

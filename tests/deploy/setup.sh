@@ -61,6 +61,7 @@ export CONTAINERS_STORAGE_CONF=$here/storage.conf
 export CONTAINERS_REGISTRIES_CONF=$here/registries.conf
 export DOCKER_HOST=unix://$here/podman.sock
 END
+# shellcheck source=/dev/null
 . "$here/env"
 
 if ! podman image exists localhost/base-arm64; then

@@ -64,7 +64,7 @@ typedef struct qw_attention_tile {
     float *scratch;        /* 64-byte aligned, QW_ATTENTION_SCRATCH(n_rows, head_dim) floats */
 } qw_attention_tile;
 
-#define QW_ATTENTION_SCRATCH(n_rows, head_dim) (2 * QW_KEY_TILE * (head_dim) + QW_KEY_TILE * (n_rows))
+#define QW_ATTENTION_SCRATCH(n_rows, head_dim) ((size_t)QW_KEY_TILE * (2 * (head_dim) + (n_rows)))
 
 /* Columns [0, n_v) of one value head's state, for n_tokens <= QW_CHUNK tokens. */
 typedef struct qw_delta_block {

@@ -35,7 +35,7 @@ QW_INLINE dot_sum dot_block(dot_sum total, const qw_unpacked *u, qw_range range,
         *part = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), factor, *part);
     }
     if (range.has_min || (range.low && !range.fine_scale)) {
-        __m256 min = _mm256_setzero_ps();
+        __m256 min;
         if (range.has_min) {
             min = u->min;
         } else {
