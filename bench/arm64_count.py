@@ -25,7 +25,7 @@ PACKAGES = {
     "gcc": "gcc",
     GCC: "gcc-aarch64-linux-gnu",
     OBJDUMP: "binutils-aarch64-linux-gnu",
-    QEMU: "qemu-user (not qemu-user-static, which takes no plugins)",
+    QEMU: "qemu-user",
     "clang-19": "clang-19",
     MCA: "llvm-19",
 }
@@ -35,7 +35,10 @@ PLUGIN = BUILD / "count_instructions.so"
 
 def missing_tools() -> list[str]:
     """The tools that are not here, each with the package that has it."""
-    return [f"{tool} (in Debian: {PACKAGES[tool]})" for tool in PACKAGES if not shutil.which(tool)]
+    missing = [f"{tool} (in Debian: {PACKAGES[tool]})" for tool in PACKAGES if not shutil.which(tool)]
+    if shutil.which(QEMU) and "-plugin" not in run(QEMU, "-h").stdout:
+        missing.append(f"a {QEMU} that takes plugins (Debian 13's, and every static one, does not)")
+    return missing
 
 
 def run(*command: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:

@@ -5,13 +5,14 @@
 #   arm    the cross compiler, qemu, clang and llvm-mca: without them those tests are skipped (status 0)
 #
 # Asks nothing.  Installs as root, or with a sudo that needs no password, and says what; else says what to install.
+# shellcheck disable=SC2329  # functions are called by need
 set -eu
 
 missing=
 need() { eval "$1" >/dev/null 2>&1 || missing="$missing $2"; }
 has() { command -v "$1"; }
-# shellcheck disable=SC2329  # called by need
 header() { [ -e "$(python3 -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h" ]; }
+fuzzer() { ls "$(clang-19 -print-resource-dir)"/lib/*/libclang_rt.fuzzer*.a; }
 
 case ${1-} in
 build)
@@ -27,8 +28,9 @@ arm)
     if [ "$(uname -m)" = x86_64 ]; then
         need 'has aarch64-linux-gnu-gcc' 'gcc-aarch64-linux-gnu libc6-dev-arm64-cross'
     fi
-    need 'has qemu-aarch64' qemu-user # not qemu-user-static, which takes no plugins
+    need 'has qemu-aarch64' qemu-user
     need 'has clang-19' clang-19
+    need fuzzer libclang-rt-19-dev
     need 'has llvm-mca-19' llvm-19
     without='the tests of the Arm kernels and the speed gate are skipped' status=0
     ;;

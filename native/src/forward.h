@@ -36,7 +36,8 @@ typedef struct qw_norm_source {
 } qw_norm_source;
 void qw_norm_row(const void *source, size_t row, float *out);
 
-/* Bytes of per-thread scratch the two mixers need. */
+/* Bytes of workspace that decode attention needs, and of per-thread scratch that the two mixers need. */
+size_t qw_attention_partials_bytes(const qw_model *m);
 size_t qw_mixer_scratch_bytes(const qw_model *m);
 size_t qw_attention_scratch_bytes(const qw_model *m);
 size_t qw_delta_scratch_bytes(const qw_model *m);

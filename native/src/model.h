@@ -54,6 +54,7 @@ typedef struct qw_workspace {
     float *ab;        /* [rows][2 * n_value_heads] alpha, then beta */
     float *h;         /* [rows][n_ffn] */
     float *cos, *sin; /* [rows][rotary_dims / 2] */
+    void *attention;  /* partial results of decode attention */
     qw_input input;
     uint64_t gemm_rows, gemv_rows; /* multiplied in this evaluation, per matrix */
     uint8_t *scratch;              /* per thread */

@@ -38,6 +38,8 @@ static void lay_out(qw_model *m, arena *a) {
     w->cos = take_floats(a, QW_MAX_ROWS * (size_t)c->rotary_dims / 2);
     w->sin = take_floats(a, QW_MAX_ROWS * (size_t)c->rotary_dims / 2);
 
+    w->attention = take(a, qw_attention_partials_bytes(m));
+
     size_t blocks = QW_MAX_ROWS / QW_BLOCK_ROWS * (m->max_k / QW_BLOCK_K);
     size_t float_rows = c->exact ? QW_MAX_ROWS : QW_GEMV_ROWS;
     w->input.q = take(a, max(blocks * m->kernels->act_block_bytes, QW_GEMV_ROWS * m->max_k));

@@ -73,6 +73,25 @@ def test_marks_work_across_the_blocks_of_a_long_prefill():
         assert other.save().to_bytes() == snapshot.to_bytes()
 
 
+def test_decode_over_spans_of_keys_is_exact_and_the_same_for_any_threads():
+    ids = tokens(1100)  # a decoded token's keys are shared out in spans of 512
+    exact = logits_of(Session(model(NAME, exact=True), 1100), ids)
+    decoded = [logits_of(Session(model(NAME, n_threads=n), 1100), ids, phase=Phase.DECODE) for n in (1, 2, 3)]
+    rms = np.sqrt(np.mean((decoded[0] - exact) ** 2, axis=1))
+    assert rms[1024:].max() < 1e-3  # keys and values are f16; logits have a deviation of 2
+    assert all(np.array_equal(other, decoded[0]) for other in decoded[1:])
+
+
+def test_decode_one_by_one_equals_a_block_where_spans_get_longer():
+    start, ids = 32_757, tokens(32_776)  # past 64 spans of 512 they have 1024 keys
+    session = Session(model(NAME), len(ids))
+    session.eval(ids[:start], Phase.PREFILL)
+    snapshot = session.save()
+    block = logits_of(session, ids[start:], phase=Phase.DECODE)
+    session.load(snapshot)
+    assert np.array_equal(logits_of(session, ids[start:], split=1, phase=Phase.DECODE), block)
+
+
 def test_exported_bytes_come_back_as_the_same_state():
     session = Session(model(NAME), 200)
     session.eval(tokens(90), Phase.PREFILL)
