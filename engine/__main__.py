@@ -1,4 +1,4 @@
-"""``python -m engine``: the engine without the handler, for tests, measurements and curiosity."""
+"""The engine without the handler: talk with a model, look into it, measure it, prepare what an image carries."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m engine", description=__doc__)
     subcommands = parser.add_subparsers(metavar="COMMAND", required=True)
     for add in (
-        commands.add_logits,
+        chat.add_chat,
         commands.add_generate,
         commands.add_inspect,
-        chat.add_chat,
-        bake.add_bake,
-        explain_command.add_explain,
         bench.add_bench,
+        explain_command.add_explain,
+        bake.add_bake,
+        commands.add_logits,
     ):
         add(subcommands)
     arguments = parser.parse_args(argv)

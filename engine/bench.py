@@ -17,6 +17,7 @@ import numpy as np
 from engine.commands import add_model_arguments
 from engine.model_file import ModelFile
 from engine.native import Ids, Model, Phase, Session
+from engine.progress import progress_bar
 
 if TYPE_CHECKING:
     from engine.commands import Subcommands
@@ -38,8 +39,6 @@ def add_bench(subcommands: Subcommands) -> None:
 
 def run_bench(arguments: argparse.Namespace) -> None:
     """Measure and print."""
-    from tqdm import tqdm  # of the development environment; the other commands are in the image too
-
     lengths = [int(part) for part in arguments.prompt.split(",")]
     started = time.perf_counter()
     with ModelFile(arguments.model) as file:
@@ -49,20 +48,20 @@ def run_bench(arguments: argparse.Namespace) -> None:
         session = Session(model, context)
         ids = np.random.default_rng(0).integers(0, file.config.n_vocab, context).astype(np.int32)
         runs = len(lengths) * arguments.repeat + 1 + bool(arguments.generate) * arguments.repeat
-        with tqdm(total=runs, disable=None, leave=False, unit="run") as progress:
+        with progress_bar(runs, "runs") as advance:
             _prefill_seconds(session, ids[: min(lengths)])  # reads the file into memory, wakes the threads
-            progress.update()
+            advance(1)
             prefill: dict[int, float] = {}
             for length in lengths:
                 times = []
                 for _ in range(arguments.repeat):
                     times.append(_prefill_seconds(session, ids[:length]))
-                    progress.update()
+                    advance(1)
                 prefill[length] = length / statistics.median(times)
             decode = []
             for _ in range(arguments.repeat if arguments.generate else 0):
                 decode.append(_decode_tok_s(session, ids[: lengths[0]], arguments.generate))
-                progress.update()
+                advance(1)
         result: dict[str, Any] = {
             "model": file.name,
             "file_bytes": file.size,

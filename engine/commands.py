@@ -11,6 +11,7 @@ import numpy as np
 from engine.memory import machine_memory, plan_memory
 from engine.model_file import ModelFile
 from engine.native import Ids, Model, Phase, Session, top_logits
+from engine.progress import progress_bar
 from engine.request import Sampling
 from engine.sampling import Sampler
 from engine.text_stream import Utf8Stream
@@ -35,7 +36,7 @@ def add_logits(subcommands: Subcommands) -> None:
     ids = parser.add_mutually_exclusive_group(required=True)
     ids.add_argument("--ids", help="token ids, comma separated")
     ids.add_argument("--ids-file", help="a .npy file of token ids")
-    parser.add_argument("--split", type=int, metavar="N", help="prefill in blocks of N tokens; default: all at once")
+    parser.add_argument("--split", type=int, metavar="N", help="prefill in blocks of N tokens; default: 512")
     parser.add_argument("--decode", action="store_true", help="evaluate as generated tokens, one by one")
     parser.add_argument("--exact", action="store_true", help="f32 activations x dequantized weights: the reference")
     parser.add_argument("--out", required=True, help="the .npy file to write: float32, one row per id")
@@ -45,7 +46,7 @@ def add_logits(subcommands: Subcommands) -> None:
 def run_logits(arguments: argparse.Namespace) -> None:
     """Evaluate the ids and keep every row."""
     ids = _read_ids(arguments)
-    split = arguments.split or len(ids)
+    split = 512 if arguments.split is None else arguments.split
     if split < 1:
         raise ValueError(f"--split is {split}, expected at least 1")
     with ModelFile(arguments.model) as file:
@@ -53,9 +54,11 @@ def run_logits(arguments: argparse.Namespace) -> None:
         session = Session(model, len(ids))
         phase = Phase.DECODE if arguments.decode else Phase.PREFILL
         rows = []
-        for start in range(0, len(ids), split):
-            block = ids[start : start + split]
-            rows.append(session.eval(block, phase, n_logits=len(block))[0])
+        with progress_bar(len(ids), "tokens") as advance:
+            for start in range(0, len(ids), split):
+                block = ids[start : start + split]
+                rows.append(session.eval(block, phase, n_logits=len(block))[0])
+                advance(len(block))
         np.save(arguments.out, np.concatenate(rows))
         del session, model
 
@@ -96,7 +99,11 @@ def run_generate(arguments: argparse.Namespace) -> None:
         sampling = Sampling(temperature=arguments.temperature, seed=arguments.seed)
         sampler = Sampler(sampling, tokenizer.n_real, prompt=ids, top_logits=top_logits)
         text = Utf8Stream()
-        logits, _ = session.eval(np.array(ids, np.int32), Phase.PREFILL, n_logits=1)
+        with progress_bar(len(ids), "tokens") as advance:
+            for start in range(0, len(ids), 512):
+                block = np.array(ids[start : start + 512], np.int32)
+                logits, _ = session.eval(block, Phase.PREFILL, n_logits=1)
+                advance(len(block))
         for _ in range(arguments.max_tokens):
             token = sampler.choose(logits[0])
             if token in tokenizer.stop_ids:
