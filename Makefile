@@ -161,7 +161,9 @@ $(RIE): requirements/rie.txt $(VENV)
 	install $(@D)/samcli/local/rapid/aws-lambda-rie-$(subst aarch64,arm64,$(HOST_ARCH)) $@
 	rm -rf $(@D)/*.whl $(@D)/samcli* $(@D)/aws_sam_cli*
 
-EVENTS ?= events/chat_tools.json events/chat_tools.json events/chat_second_turn.json
+# An agent's two turns.  What the model in the box says leads to these prefill paths; another model may go elsewhere.
+PATHS := $(if $(filter models/qwarm-demo.gguf,$(MODEL)),=full =anchor =extend =turn_anchor)
+EVENTS ?= $(join $(patsubst %,events/%.json,chat_tools chat_tools chat_tool_result chat_second_turn),$(PATHS))
 run: native $(MODEL) $(RIE)  ## answer recorded events in the real Lambda runtime and print what happened
 	$(PYTHON) bench/run_events.py --emulator $(RIE) --model $(MODEL) $(EVENTS)
 

@@ -1,9 +1,10 @@
-"""Send recorded events to the function as Lambda would, and print what came back: text, log records, time.
+"""Send recorded events to the function as Lambda would, and print the conversation with what the log says of it.
 
-python bench/run_events.py --emulator build/rie/aws-lambda-rie --model MODEL events/chat_tools.json …
+python bench/run_events.py --emulator build/rie/aws-lambda-rie --model MODEL events/chat_tools.json=full …
 
 The function runs in its real runtime, awslambdaric, under AWS's runtime interface emulator.  One environment
-answers all the events, so the second shows what the first left warm.
+answers all the events, so the second shows what the first left warm.  Exit status 1 if an answer is an error, or its
+prompt did not start from the state named after the event's "=".
 """
 
 from __future__ import annotations
@@ -91,55 +92,107 @@ def _free_port() -> int:
         return port
 
 
-def answer_text(response: Any) -> str:
-    """What the model said, from a completion or from the chunks of a streamed one."""
+def said(response: Any) -> list[tuple[str, str]]:
+    """The answer as (kind, text), from a completion or from the chunks of a streamed one."""
     body = response["body"]
-    if not response["headers"]["content-type"].startswith("text/event-stream"):
-        body = json.loads(body)
-        if "error" in body:
-            return f"error: {body['error']['message']}"
-        return _message_text(body["choices"][0]["message"])
-    chunks = [json.loads(line[6:]) for line in body.splitlines() if line.startswith("data: {")]
-    return "".join(_message_text(choice["delta"]) for chunk in chunks for choice in chunk["choices"])
+    if response["headers"].get("content-type", "").startswith("text/event-stream"):
+        chunks = [json.loads(line[6:]) for line in body.splitlines() if line.startswith("data: {")]
+        messages = [choice["delta"] for chunk in chunks for choice in chunk["choices"]]
+    else:
+        completion = json.loads(body or "{}")
+        if "error" in completion:
+            return [("error", completion["error"]["message"])]
+        if "choices" not in completion:
+            return [("body", body)] if body else []
+        messages = [completion["choices"][0]["message"]]
+    texts = {"thought": "reasoning_content", "answer": "content"}
+    lines = [(kind, "".join(message.get(name) or "" for message in messages)) for kind, name in texts.items()]
+    return [(kind, text) for kind, text in lines if text] + [("call", call) for call in _calls(messages)]
 
 
-def _message_text(message: dict[str, Any]) -> str:
-    functions = [call["function"] for call in message.get("tool_calls") or []]
-    calls = [f"{function.get('name') or ''}{function.get('arguments', '')}" for function in functions]
-    return "".join([message.get("reasoning_content") or "", message.get("content") or "", *calls])
+def _calls(messages: list[Any]) -> list[str]:
+    """Each call as name(argument=value, …)."""
+    names: dict[int, str] = {}
+    arguments: dict[int, str] = {}
+    for message in messages:
+        for place, call in enumerate(message.get("tool_calls") or []):
+            index, function = call.get("index", place), call["function"]
+            names[index] = names.get(index, "") + (function.get("name") or "")
+            arguments[index] = arguments.get(index, "") + function.get("arguments", "")
+    return [f"{name}({_listed(arguments[index])})" for index, name in names.items()]
 
 
-def show(environment: Environment, path: Path) -> bool:
-    """Send one event; true if it was answered with status 200."""
+def _listed(arguments: str) -> str:
+    try:
+        values = json.loads(arguments)
+    except ValueError:
+        return arguments  # max_tokens may cut a call off
+    return ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in values.items())
+
+
+def asked(event: Any) -> list[tuple[str, str]]:
+    """What was said since the model last spoke, as (role, text)."""
+    body = event.get("body") if isinstance(event, dict) else None
+    try:
+        messages = json.loads(body or "{}").get("messages", [])
+    except ValueError:
+        return []  # recorded as it was: bad JSON, base64
+    roles = [message["role"] for message in messages]
+    news = messages[len(roles) - roles[::-1].index("assistant") :] if "assistant" in roles else messages
+    return [(message["role"], str(message["content"])) for message in news]
+
+
+def facts(record: dict[str, Any]) -> str:
+    """A log record in few words; ``prefill_path`` comes first."""
+    if record["message"] == "prefill":
+        computed = record["prefilled"]
+        speed = f", {record['prefill_tok_s']:,.0f} tok/s" if computed else ""
+        return (
+            f"{record['prefill_path']}: {record['prompt_tokens']:,} tokens = {record['restored_at']:,} reused + "
+            f"{computed:,} computed, {record['prefill_ms']:,.1f} ms{speed}, {record['kernel']}"
+        )
+    return (
+        f"{record['completion_tokens']:,} tokens, {record['decode_ms']:,.1f} ms, "
+        f"{record['decode_tok_s'] or 0:,.0f} tok/s, {record['finish_reason']}"
+    )
+
+
+def show(environment: Environment, path: Path, expected: str, raw: bool) -> bool:
+    """Send one event; true if it is no error and the prompt started from the ``expected`` state, if one is named."""
+    event = path.read_bytes()
     started_s = time.perf_counter()
-    response = environment.invoke(path.read_bytes())
+    response = environment.invoke(event)
     elapsed_ms = (time.perf_counter() - started_s) * 1000
     lines = list(environment.new_lines())
     if not isinstance(response, dict) or "statusCode" not in response:
         print("\n".join(lines))
         raise SystemExit(f"{path}: the function failed: {json.dumps(response)}")
     print(f"\n{path}  {response['statusCode']}  {elapsed_ms:.0f} ms")
-    print(f"  answer  {answer_text(response)!r}")
-    for line in lines:
-        record = json.loads(line) if line.startswith("{") else {}
-        if record.get("message") in RECORDS:
-            fields = {name: value for name, value in record.items() if name not in ("timestamp", "level", "message")}
-            print(f"  {record['message']}  " + " ".join(f"{name}={value}" for name, value in fields.items()))
-    return bool(response["statusCode"] == 200)
+    logged = [json.loads(line) for line in lines if line.startswith("{")]
+    records = [record for record in logged if record.get("message") in RECORDS]
+    shown = [(record["message"], json.dumps(record) if raw else facts(record)) for record in records]
+    for kind, text in [*asked(json.loads(event)), *said(response), *shown]:
+        print(f"  {kind:<10}  {text}")
+    (found,) = {record["prefill_path"] for record in records if record["message"] == "prefill"} or {"none"}
+    if expected and found != expected:
+        print(f"{path}: the prompt started from {found}, expected {expected}", file=sys.stderr)
+    return bool(response["statusCode"] < 300 and (not expected or found == expected))
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Send recorded events to the function and print what it did.")
-    parser.add_argument("events", nargs="+", type=Path)
+    parser.add_argument("events", nargs="+", metavar="EVENT[=PATH]", help="a recorded event, its expected prefill_path")
     parser.add_argument("--model", type=Path, required=True)
     parser.add_argument("--emulator", type=Path, required=True, help="the aws-lambda-rie program")
+    parser.add_argument("--records", action="store_true", help="print the log records whole")
     args = parser.parse_args()
     environment = Environment(args.emulator, args.model)
     try:
-        answered = [show(environment, path) for path in args.events]
+        parts = [event.partition("=") for event in args.events]
+        met = [show(environment, Path(event), expected, args.records) for event, _, expected in parts]
     finally:
         environment.close()
-    return 0 if all(answered) else 1
+    return 0 if all(met) else 1
 
 
 if __name__ == "__main__":

@@ -63,12 +63,12 @@ def test_the_image_is_refused_by_its_place() -> None:
     assert (error["param"], error["code"]) == ("messages[1].content[1]", "unsupported_content_type")
 
 
-def test_the_second_turn_extends_the_conversation_with_the_tools() -> None:
-    first, second = body("chat_tools"), body("chat_second_turn")
-    n = len(first["messages"])
-    assert second["messages"][:n] == first["messages"]
-    assert [message["role"] for message in second["messages"][n:]] == ["assistant", "user"]
-    assert second["tools"] == first["tools"]
+def test_the_events_with_tools_are_one_conversation() -> None:
+    first, step, second = body("chat_tools"), body("chat_tool_result"), body("chat_second_turn")
+    roles = ["system", "user", "assistant", "tool", "assistant", "user"]
+    assert [message["role"] for message in second["messages"]] == roles
+    assert first["messages"] == second["messages"][:2] and step["messages"] == second["messages"][:4]
+    assert first["tools"] == step["tools"] == second["tools"]
 
 
 def test_every_shape_of_http_event_is_the_same_request() -> None:
