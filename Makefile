@@ -171,6 +171,16 @@ serve: export QWARM_API_KEY ?= sk-test
 serve: native $(MODEL)  ## the same function as a server on 127.0.0.1; the key is QWARM_API_KEY or sk-test
 	$(PYTHON) -m handler.local --model $(MODEL) --port $(PORT)
 
+HUB := build/hub-venv/.complete
+model:  ## fetch the released Qwen3.5-0.8B Q4_K_M (533 MB) from the Hugging Face hub into models/
+	@mkdir -p build
+	@$(MAKE) $(HUB) >build/hub-venv.log 2>&1 || { echo 'make model: huggingface_hub cannot be installed, see' \
+		'build/hub-venv.log; the demo goes on with the model in the box, models/qwarm-demo.gguf' >&2; exit 1; }
+	@build/hub-venv/bin/python -m demo.fetch
+
+golden: native  ## answer the conversations of tests/golden again, on the exact path; tests compare with them
+	$(PYTHON) -m tests.golden.transcripts
+
 demo-eval: native  ## 300 held-out conversations with the demo model: calls, values and JSON that are right
 	$(PYTHON) -m demo.evaluate
 
