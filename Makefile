@@ -65,15 +65,24 @@ check-arm:  ## the C checks built for aarch64, under qemu on each CPU we run on
 	for cpu in $(ARM_CPUS); do echo "qemu -cpu $$cpu"; $(QEMU) -cpu $$cpu build/aarch64/check || exit 1; done
 
 test-arm: native check-arm  ## the logits of every reference model on aarch64, under qemu
-	QWARM_TEST_ARM_ALL=1 $(PYTHON) -m pytest tests/engine/test_arm64.py
+	QWARM_TEST_ARM_ALL=1 $(PYTHON) -m pytest tests/engine/test_arm64.py tests/golden
 
-sanitize: native  ## the C checks, whole models and refused memory under ASan and UBSan, the first two also under TSan
-	$(MAKE) -j$(JOBS) SAN=address,undefined $(addprefix build/$(HOST_ARCH)-address-undefined/,check run_model refuse_memory)
-	$(MAKE) -j$(JOBS) SAN=thread $(addprefix build/$(HOST_ARCH)-thread/,check run_model)
-	build/$(HOST_ARCH)-address-undefined/refuse_memory
-	for san in address-undefined thread; do build/$(HOST_ARCH)-$$san/check && \
-		PYTHONPATH=. $(PYTHON) tests/engine/emulated.py build/$(HOST_ARCH)-$$san/run_model || exit 1; done
-	@echo 'sanitize: C checks and 3 models under ASan+UBSan and under TSan, refused memory under ASan+UBSan: nothing found'
+ASAN := build/$(HOST_ARCH)-address-undefined
+TSAN := build/$(HOST_ARCH)-thread
+# Python itself is not built with ASan, so the library has to be there before it, and what it leaves at its end is its own.
+ASAN_PYTHON = LD_PRELOAD=$(shell $(CC) -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=. $(PYTHON)
+sanitize: native  ## C checks, whole models, a full chat, refused memory and concurrent callers under ASan, UBSan and TSan
+	$(MAKE) -j$(JOBS) SAN=address,undefined $(addprefix $(ASAN)/,check run_model callers refuse_memory _native.abi3.so)
+	$(MAKE) -j$(JOBS) SAN=thread $(addprefix $(TSAN)/,check run_model callers)
+	$(ASAN)/refuse_memory
+	$(ASAN_PYTHON) tests/handler/sanitized_chat.py $(ASAN) models/qwarm-demo.gguf
+	for build in $(ASAN) $(TSAN); do $$build/check && $$build/callers && \
+		PYTHONPATH=. $(PYTHON) tests/engine/emulated.py $$build/run_model || exit 1; done
+	@echo 'sanitize: C checks, 3 models and 4 concurrent callers under ASan+UBSan and under TSan, a full chat and' \
+		'refused memory under ASan+UBSan: nothing found'
+
+$(BUILD)/_native.abi3.so: $(LIB) engine/native_build.py native/include/qwarm.h $(VENV)
+	CC='$(CC) $(SAN_FLAGS)' $(PYTHON) engine/native_build.py $(LIB) $@
 
 SECONDS ?= 60
 FUZZ := build/fuzz
@@ -278,6 +287,6 @@ clean:  ## remove what was built, not the models or the virtual environments
 	rm -rf build/x86_64* build/aarch64* engine/_native*
 
 .DELETE_ON_ERROR:
-.PHONY: demo-eval help venv native lock check check-isa check-arm test-arm sanitize fuzz soak gate test test-clients test-page lint format run serve clean \
-	bench bench-prefix bench-peers bench-neighbor bench-accuracy \
-	image check-manifest sam-build invoke start validate test-image deploy logs report
+.PHONY: demo-eval golden model help venv native lock check check-isa check-arm test-arm sanitize fuzz soak gate test test-clients test-page lint format run serve clean \
+	bench bench-cold bench-prefix bench-peers bench-neighbor bench-accuracy \
+	image image-parts check-manifest sam-build invoke start validate test-image deploy logs report

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import os
-import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
-from emulated import emulated_logits
+from emulated import CPUS, QEMU, RUN_MODEL, emulated_logits, on_arm
 from oracle_models import ALL, QUANTIZED, model_file, reference
 
 from engine.native import Phase
 
-RUN_MODEL = Path(__file__).parents[2] / "build" / "aarch64" / "run_model"
-QEMU = shutil.which("qemu-aarch64")
-CPUS = {"neoverse-n1": "dotprod", "max": "i8mm"}
 EVERYTHING = bool(os.environ.get("QWARM_TEST_ARM_ALL"))
 
 pytestmark = pytest.mark.skipif(
@@ -24,31 +19,30 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def run(name, cpu, tmp_path, **options):
-    command = [str(QEMU), "-cpu", cpu, str(RUN_MODEL)]
-    return emulated_logits(command, tmp_path, model_file(name), reference(name)["ids"], **options)
+def run(name, isa, tmp_path, **options):
+    return emulated_logits(on_arm(isa), tmp_path, model_file(name), reference(name)["ids"], **options)
 
 
-@pytest.mark.parametrize("cpu", CPUS)
+@pytest.mark.parametrize("isa", CPUS)
 @pytest.mark.parametrize("name", ALL if EVERYTHING else ["gva4.f32", "q.q4_k_m"])
-def test_exact_logits_equal_the_reference_on_arm(name, cpu, tmp_path):
-    logits = run(name, cpu, tmp_path, exact=True)
+def test_exact_logits_equal_the_reference_on_arm(name, isa, tmp_path):
+    logits = run(name, isa, tmp_path, exact=True)
     assert np.abs(logits - reference(name)["logits_full"]).max() < 1e-3
 
 
 @pytest.mark.parametrize("phase", Phase)
-@pytest.mark.parametrize("cpu", CPUS)
+@pytest.mark.parametrize("isa", CPUS)
 @pytest.mark.parametrize("name", QUANTIZED if EVERYTHING else ["q.q4_k_m", "q.iq4_mix"])
-def test_int8_logits_are_as_near_as_int8_can_be_on_arm(name, cpu, phase, tmp_path):
+def test_int8_logits_are_as_near_as_int8_can_be_on_arm(name, isa, phase, tmp_path):
     expected = reference(name)["logits_full"]
-    logits = run(name, cpu, tmp_path, isa=CPUS[cpu], phase=phase, split=1 if phase == Phase.DECODE else None)
+    logits = run(name, isa, tmp_path, phase=phase, split=1 if phase == Phase.DECODE else None)
     assert np.sqrt(np.mean((logits - expected) ** 2)) <= 0.13
     assert np.mean(logits.argmax(axis=1) == expected.argmax(axis=1)) >= 0.85
 
 
-@pytest.mark.parametrize("cpu", CPUS)
-def test_blocks_and_threads_do_not_matter_on_arm(cpu, tmp_path):
-    whole = run("q.q5_q6", cpu, tmp_path, n_threads=1)
-    assert np.array_equal(run("q.q5_q6", cpu, tmp_path, split=16, n_threads=3), whole)
-    one_by_one = run("q.q5_q6", cpu, tmp_path, phase=Phase.DECODE, split=1)
-    assert np.array_equal(run("q.q5_q6", cpu, tmp_path, phase=Phase.DECODE, split=7), one_by_one)
+@pytest.mark.parametrize("isa", CPUS)
+def test_blocks_and_threads_do_not_matter_on_arm(isa, tmp_path):
+    whole = run("q.q5_q6", isa, tmp_path, n_threads=1)
+    assert np.array_equal(run("q.q5_q6", isa, tmp_path, split=16, n_threads=3), whole)
+    one_by_one = run("q.q5_q6", isa, tmp_path, phase=Phase.DECODE, split=1)
+    assert np.array_equal(run("q.q5_q6", isa, tmp_path, phase=Phase.DECODE, split=7), one_by_one)

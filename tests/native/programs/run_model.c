@@ -5,6 +5,7 @@
  *
  * PLAN is text, written by tests/engine/emulated.py: the configuration, where each tensor lies in the file, and the
  * tokens, each line a word and its values.  OUT receives logits, float32: those of every token, or of the last alone.
+ * With - for OUT the tokens come from standard input and the logits go to standard output; see serve().
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,6 +93,54 @@ static void check(qw_status status) {
         die(qw_last_error());
 }
 
+/*
+ * Answer until standard input ends.  A request is three int32: phase, number of tokens, number of logit rows wanted;
+ * then the tokens.  None: the session starts over, and there is no answer.
+ */
+static void serve(qw_session *session, uint32_t n_vocab) {
+    static int32_t tokens[MAX_TOKENS];
+    int32_t asked[3];
+    while (fread(asked, sizeof asked, 1, stdin) == 1) {
+        if (asked[1] == 0) {
+            qw_session_reset(session);
+            continue;
+        }
+        size_t n = (size_t)asked[1], n_rows = (size_t)asked[2];
+        if (n > MAX_TOKENS || n_rows > n || fread(tokens, sizeof *tokens, n, stdin) != n)
+            die("bad request");
+        float *logits = malloc(n_rows * n_vocab * sizeof *logits + 1);
+        if (!logits)
+            die("no memory for the logits");
+        qw_batch batch = {
+            .tokens = tokens, .n_tokens = n, .phase = (qw_phase)asked[0], .logits = logits, .n_logits = n_rows};
+        check(qw_session_eval(session, &batch));
+        if (fwrite(logits, n_vocab * sizeof *logits, n_rows, stdout) != n_rows || fflush(stdout) != 0)
+            die("the logits cannot be written");
+        free(logits);
+    }
+}
+
+/* Evaluate the plan's tokens and write their logits, or the last one's. */
+static void run(qw_session *session, const plan *p, const char *path) {
+    size_t n_rows = p->every_logit ? p->n_tokens : 1;
+    float *logits = malloc(n_rows * p->config.n_vocab * sizeof *logits);
+    if (!logits)
+        die("no memory for the logits");
+    for (size_t done = 0, n; done < p->n_tokens; done += n) {
+        n = p->n_tokens - done < p->split ? p->n_tokens - done : p->split;
+        qw_batch batch = {.tokens = p->tokens + done,
+                          .n_tokens = n,
+                          .phase = (qw_phase)p->phase,
+                          .logits = logits + (p->every_logit ? done * p->config.n_vocab : 0),
+                          .n_logits = p->every_logit ? n : done + n == p->n_tokens};
+        check(qw_session_eval(session, &batch));
+    }
+    FILE *out = fopen(path, "wb");
+    if (!out || fwrite(logits, p->config.n_vocab * sizeof *logits, n_rows, out) != n_rows || fclose(out) != 0)
+        die("the logits cannot be written");
+    free(logits);
+}
+
 int main(int argc, char **argv) {
     static plan p;
     if (argc < 4)
@@ -100,28 +149,16 @@ int main(int argc, char **argv) {
     uint8_t *data = read_file(argv[1], &n_bytes);
     read_plan(&p, argv[2], data, n_bytes);
     p.config.isa = argc > 4 ? argv[4] : NULL;
+    int serves = strcmp(argv[3], "-") == 0;
 
     qw_model *model;
     qw_session *session;
     check(qw_model_create(&model, &p.config, p.tensors, p.n_tensors));
-    check(qw_session_create(&session, model, p.n_tokens));
-    size_t n_rows = p.every_logit ? p.n_tokens : 1;
-    float *logits = malloc(n_rows * p.config.n_vocab * sizeof *logits);
-    if (!logits)
-        die("no memory for the logits");
-    for (size_t done = 0, n; done < p.n_tokens; done += n) {
-        n = p.n_tokens - done < p.split ? p.n_tokens - done : p.split;
-        qw_batch batch = {.tokens = p.tokens + done,
-                          .n_tokens = n,
-                          .phase = (qw_phase)p.phase,
-                          .logits = logits + (p.every_logit ? done * p.config.n_vocab : 0),
-                          .n_logits = p.every_logit ? n : done + n == p.n_tokens};
-        check(qw_session_eval(session, &batch));
-    }
-    FILE *out = fopen(argv[3], "wb");
-    if (!out || fwrite(logits, p.config.n_vocab * sizeof *logits, n_rows, out) != n_rows || fclose(out) != 0)
-        die("the logits cannot be written");
-    free(logits);
+    check(qw_session_create(&session, model, serves ? MAX_TOKENS : p.n_tokens));
+    if (serves)
+        serve(session, p.config.n_vocab);
+    else
+        run(session, &p, argv[3]);
     qw_session_free(session);
     qw_model_free(model);
     free(data);
