@@ -107,7 +107,7 @@ test: native $(TINY)  ## all tests; pytest's closing line comes last
 
 # instructor needs an older openai than the others, so it has an environment of its own.
 CLIENTS := build/clients-venv/.complete build/instructor-venv/.complete build/clients-node/.complete
-test-clients: native build/models/synth-tiny-q4_k_m.gguf $(CLIENTS)  ## real OpenAI clients and suites against the server
+test-clients: native $(CLIENTS)  ## real OpenAI clients and suites against the server
 	build/clients-venv/bin/python -m pytest tests/integration
 	build/instructor-venv/bin/python -m pytest tests/integration/test_instructor.py
 

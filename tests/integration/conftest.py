@@ -52,10 +52,8 @@ def scripted() -> Iterator[Served]:
 
 @pytest.fixture(scope="session")
 def real() -> Iterator[Served]:
-    """`make serve` on a free port.  The model is synthetic: what it says means nothing, how it says it is checked."""
-    model = Path(os.environ.get("QWARM_MODEL", REPOSITORY / "build/models/synth-tiny-q4_k_m.gguf"))
-    if not model.is_file():
-        pytest.skip("make build/models/synth-tiny-q4_k_m.gguf first")
+    """`make serve` on a free port, with the model in the box."""
+    model = REPOSITORY / "models" / "qwarm-demo.gguf"
     command = [sys.executable, "-m", "handler.local", "--model", str(model), "--port", "0"]
     environ = {**os.environ, "QWARM_API_KEY": KEY, "QWARM_LOG": "error"}
     with subprocess.Popen(command, cwd=REPOSITORY, env=environ, stderr=subprocess.PIPE, text=True) as process:

@@ -8,6 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from tests.handler.scripted import KEY
+from tests.integration import weather
 from tests.integration.conftest import Served
 from tests.integration.scripted_model import CITY, CITY_QUESTION, THINKING_QUESTION, WEATHER_QUESTION
 
@@ -57,6 +58,17 @@ def test_two_step_tools(scripted: Served, streaming: bool) -> None:
     assert [call["args"] for call in step.tool_calls] == [{"city": "Oslo"}, {"city": "Bergen"}]
     conversation += [step, *(get_weather.invoke(call) for call in step.tool_calls)]
     assert bound.invoke(conversation).content == "It is sunny in Oslo and sunny in Bergen."
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_a_real_model_calls_the_tool_and_tells_its_result(real: Served, streaming: bool) -> None:
+    tool = tools.tool(weather.get_weather)
+    bound = model(real, temperature=0, streaming=streaming).bind_tools([tool])
+    conversation: list[Any] = [messages.HumanMessage(weather.QUESTION)]
+    step = bound.invoke(conversation)
+    assert [(call["name"], call["args"]) for call in step.tool_calls] == [("get_weather", {"city": "Bergen"})]
+    conversation += [step, *(tool.invoke(call) for call in step.tool_calls)]
+    assert bound.invoke(conversation).content == weather.ANSWER
 
 
 @pytest.mark.parametrize("method", ["json_schema", "function_calling", "json_mode"])

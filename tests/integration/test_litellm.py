@@ -9,6 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from tests.handler.scripted import KEY
+from tests.integration import weather
 from tests.integration.conftest import Served
 from tests.integration.scripted_model import CITY, CITY_QUESTION, WEATHER_QUESTION
 from tests.integration.test_openai_python import TOOLS
@@ -56,6 +57,18 @@ def test_two_step_tools(options: Any, stream: bool) -> None:
         messages.append({"role": "tool", "tool_call_id": call.id, "content": f"sunny in {city}"})
     answer = litellm.completion(messages=messages, tools=TOOLS, **options)
     assert answer.choices[0].message.content == "It is sunny in Oslo and sunny in Bergen."
+
+
+@pytest.mark.parametrize("provider", ["openai", "hosted_vllm"])
+def test_a_real_model_calls_the_tool_and_tells_its_result(real: Served, provider: str) -> None:
+    options = {"model": f"{provider}/qwarm", "api_base": real.url, "api_key": KEY, "temperature": 0, "tools": TOOLS}
+    messages = asked(weather.QUESTION)
+    asking = litellm.completion(messages=messages, **options).choices[0].message
+    (call,) = asking.tool_calls
+    assert (call.function.name, json.loads(call.function.arguments)) == ("get_weather", {"city": "Bergen"})
+    result = weather.get_weather(**json.loads(call.function.arguments))
+    messages += [asking, {"role": "tool", "tool_call_id": call.id, "content": result}]
+    assert litellm.completion(messages=messages, **options).choices[0].message.content == weather.ANSWER
 
 
 def test_structured(options: Any) -> None:

@@ -7,10 +7,12 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
+from tests.integration import weather
 from tests.integration.conftest import REPOSITORY, Served
 from tests.integration.scripted_model import CITY, CITY_QUESTION, THINKING_QUESTION, WEATHER_QUESTION
 
@@ -21,20 +23,26 @@ pytestmark = pytest.mark.skipif(
 )
 
 Run = Callable[..., Any]
-WEATHER = "It is sunny in Oslo and sunny in Bergen."
+WEATHER = "It is 4 °C, rainy and 6 °C, rainy."  # the tool counts letters
+REAL_WEATHER = "It is 6 °C and rainy in Bergen."
+
+
+def flow(url: str, program: str, name: str, *arguments: str) -> Any:
+    script = shutil.copy(REPOSITORY / "tests" / "integration" / "node" / program, HOME)  # beside node_modules
+    command = ["node", script, url, name, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=os.environ)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
 
 
 @pytest.fixture
 def run(scripted: Served) -> Run:
-    def flow(program: str, name: str, *arguments: str) -> Any:
-        script = shutil.copy(REPOSITORY / "tests" / "integration" / "node" / program, HOME)  # beside node_modules
-        done = subprocess.run(
-            ["node", script, scripted.url, name, *arguments], capture_output=True, text=True, timeout=60, env=os.environ
-        )
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
+    return partial(flow, scripted.url)
 
-    return flow
+
+@pytest.fixture
+def real_run(real: Served) -> Run:
+    return partial(flow, real.url)
 
 
 @pytest.mark.parametrize("flow", ["plain", "stream"])
@@ -45,6 +53,10 @@ def test_openai_answers(run: Run, flow: str) -> None:
 def test_openai_two_step_tools(run: Run) -> None:
     assert run("openai_client.mjs", "tools", WEATHER_QUESTION) == {"text": WEATHER}
     assert run("openai_client.mjs", "streamed_tools", WEATHER_QUESTION) == {"cities": ["Oslo", "Bergen"]}
+
+
+def test_openai_with_a_real_model_calls_the_tool_and_tells_its_result(real_run: Run) -> None:
+    assert real_run("openai_client.mjs", "tools", weather.QUESTION) == {"text": REAL_WEATHER}
 
 
 def test_openai_structured(run: Run) -> None:
@@ -68,6 +80,11 @@ def test_ai_sdk_reasoning(run: Run) -> None:
 @pytest.mark.parametrize("flow", ["tools", "streamed_tools"])
 def test_ai_sdk_two_step_tools(run: Run, flow: str) -> None:
     assert run("ai_sdk.mjs", flow, WEATHER_QUESTION) == {"text": WEATHER, "steps": 2}
+
+
+@pytest.mark.parametrize("flow", ["tools", "streamed_tools"])
+def test_ai_sdk_with_a_real_model_calls_the_tool_and_tells_its_result(real_run: Run, flow: str) -> None:
+    assert real_run("ai_sdk.mjs", flow, weather.QUESTION) == {"text": REAL_WEATHER, "steps": 2}
 
 
 def test_ai_sdk_structured(run: Run) -> None:

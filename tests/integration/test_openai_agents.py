@@ -10,6 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from tests.handler.scripted import KEY
+from tests.integration import weather
 from tests.integration.conftest import Served
 from tests.integration.scripted_model import CITY, CITY_QUESTION, WEATHER_QUESTION
 
@@ -71,6 +72,19 @@ async def test_streamed_two_step_tools(agent: Make) -> None:
     ]
     assert outputs == ["sunny in Oslo", "sunny in Bergen"]
     assert result.final_output == "It is sunny in Oslo and sunny in Bergen."
+
+
+async def test_a_real_model_calls_the_tool_and_tells_its_result(real: Served) -> None:
+    async with openai.AsyncOpenAI(base_url=real.url, api_key=KEY, max_retries=0) as client:
+        assistant = agents.Agent(
+            name="Assistant",
+            instructions="You are a helpful assistant.",
+            model=agents.OpenAIChatCompletionsModel("qwarm", client),
+            model_settings=agents.ModelSettings(temperature=0),
+            tools=[agents.function_tool(weather.get_weather)],
+        )
+        result = await agents.Runner.run(assistant, weather.QUESTION)
+    assert (result.final_output, len(result.raw_responses)) == (weather.ANSWER, 2)
 
 
 async def test_structured(agent: Make) -> None:

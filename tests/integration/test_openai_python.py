@@ -10,6 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from tests.handler.scripted import KEY
+from tests.integration import weather
 from tests.integration.conftest import Served
 from tests.integration.scripted_model import CITY, CITY_QUESTION, THINKING_QUESTION, WEATHER_QUESTION
 
@@ -28,6 +29,11 @@ TOOLS: Any = [
 class City(BaseModel):
     name: str
     population: int
+
+
+class Guest(BaseModel):
+    city: str
+    age: int
 
 
 def client_of(served: Served, **options: Any) -> openai.OpenAI:
@@ -142,6 +148,30 @@ def test_a_real_model_answers_the_same_whole_and_streamed(real_client: openai.Op
     assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == whole.choices[0].message.content
     assert chunks[-1].usage and chunks[-1].usage.completion_tokens == whole.usage.completion_tokens
     assert len({answer.system_fingerprint for answer in (whole, again, chunks[0])}) == 1
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_a_real_model_calls_the_tool_and_tells_its_result(real_client: openai.OpenAI, streaming: bool) -> None:
+    body = asked(weather.QUESTION) | {"tools": TOOLS, "temperature": 0}
+
+    def message() -> Any:
+        if not streaming:
+            return real_client.chat.completions.create(**body).choices[0].message
+        with real_client.chat.completions.stream(**body) as chunks:
+            return chunks.get_final_completion().choices[0].message
+
+    asking = message()
+    (call,) = asking.tool_calls
+    assert (call.function.name, json.loads(call.function.arguments)) == ("get_weather", {"city": "Bergen"})
+    result = weather.get_weather(**json.loads(call.function.arguments))
+    body["messages"] += [asking, {"role": "tool", "tool_call_id": call.id, "content": result}]
+    assert message().content == weather.ANSWER
+
+
+def test_a_real_model_fills_a_schema_from_the_question(real_client: openai.OpenAI) -> None:
+    body = asked("Note: the age is 31 and the city is Lima.") | {"temperature": 0}
+    answer = real_client.chat.completions.parse(**body, response_format=Guest)
+    assert answer.choices[0].message.parsed == Guest(city="Lima", age=31)
 
 
 def test_a_real_models_log_probabilities_spell_its_answer(real_client: openai.OpenAI) -> None:

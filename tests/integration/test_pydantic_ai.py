@@ -8,6 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from tests.handler.scripted import KEY
+from tests.integration import weather
 from tests.integration.conftest import Served
 from tests.integration.scripted_model import CITY, CITY_QUESTION, THINKING_QUESTION, WEATHER_QUESTION
 
@@ -60,6 +61,12 @@ def test_two_step_tools(scripted: Served) -> None:
 async def test_streamed_two_step_tools(scripted: Served) -> None:
     async with with_weather(scripted).run_stream(WEATHER_QUESTION) as result:
         assert await result.get_output() in ("It is sunny in Oslo and sunny in Bergen.", "Let me look.")
+
+
+def test_a_real_model_calls_the_tool_and_tells_its_result(real: Served) -> None:
+    assistant = agent(real, tools=[weather.get_weather], model_settings={"temperature": 0})
+    result = assistant.run_sync(weather.QUESTION)
+    assert (result.output, result.usage.requests, result.usage.tool_calls) == (weather.ANSWER, 2, 1)
 
 
 @pytest.mark.parametrize("mode", ["ToolOutput", "NativeOutput", "PromptedOutput"])

@@ -9,12 +9,13 @@ const options = { baseURL: url, apiKey: process.env.OPENAI_API_KEY };
 const provider = createOpenAICompatible({
     ...options, name: "qwarm", includeUsage: true, supportsStructuredOutputs: true,
 });
-const asked = { model: provider("qwarm"), prompt: question, maxRetries: 0 };
+const asked = { model: provider("qwarm"), prompt: question, temperature: 0, maxRetries: 0 };
 const weather = {
     tools: {
         get_weather: tool({
             inputSchema: z.object({ city: z.string() }),
-            execute: async ({ city }) => `sunny in ${city}`,
+            description: "Get the current weather for a city.",
+            execute: async ({ city }) => `${city.length} °C, rainy`,
         }),
     },
     stopWhen: stepCountIs(3),

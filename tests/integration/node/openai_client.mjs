@@ -5,7 +5,7 @@ import { z } from "zod";
 
 const [url, flow] = process.argv.slice(2);
 const client = new OpenAI({ baseURL: url, apiKey: process.env.OPENAI_API_KEY, maxRetries: 0 });
-const asked = (content) => ({ model: "qwarm", messages: [{ role: "user", content }] });
+const asked = (content) => ({ model: "qwarm", temperature: 0, messages: [{ role: "user", content }] });
 const parameters = { type: "object", properties: { city: { type: "string" } }, required: ["city"] };
 const tools = [{ type: "function", function: { name: "get_weather", parameters } }];
 
@@ -26,7 +26,10 @@ const flows = {
     async tools() {
         const functions = [{
             type: "function",
-            function: { name: "get_weather", parameters, parse: JSON.parse, function: ({ city }) => `sunny in ${city}` },
+            function: {
+                name: "get_weather", description: "Get the current weather for a city.", parameters,
+                parse: JSON.parse, function: ({ city }) => `${city.length} °C, rainy`,
+            },
         }];
         const runner = client.chat.completions.runTools({ ...asked(process.argv[4]), tools: functions });
         return { text: await runner.finalContent() };
