@@ -116,7 +116,9 @@ class AnswerForm:
             schema = Schema(given)
             if strict and schema.relaxed:
                 place = schema.relaxed[0] or "its root"
-                raise InexpressibleGrammar(f"{place} is no schema, or refers to none within it")
+                raise InexpressibleGrammar(
+                    f"{place} is no schema, refers to none within it or has a number beyond 2**53"
+                )
             try:
                 self._vocabulary.matcher(f"start: %json {schema.json()}")
             except InexpressibleGrammar:

@@ -121,5 +121,7 @@ class _TokenSource:
 
 def _first_line(message: str) -> str:
     """What is wrong, without the grammar that the library quotes after it."""
+    if message.startswith("panic"):  # of the library; it quotes what it stumbled over
+        return "a keyword in it has a value of the wrong type"
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     return lines[0].rpartition("failed to compile JSON schema: ")[2].rstrip(":")[:200] if lines else "it is refused"

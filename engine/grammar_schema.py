@@ -10,8 +10,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 from urllib.parse import quote, unquote
 
+from engine.grammar_limits import exploding, has_huge_number
+
 MAX_DEPTH = 48
 MAX_PARTS = 2000
+MAX_VALUES = 5000  # in enumerations and lists of required names
 
 _MAPS = ("$defs", "definitions", "properties", "patternProperties")
 _LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
@@ -42,8 +45,10 @@ class Schema:
         """Raises SchemaTooLarge."""
         self._given = schema
         self.n_parts = 0
+        self._n_values = 0
         self.relaxed: list[str] = []
         self.root = self._cleaned(schema, "", 0)
+        self._drop_what_explodes()
 
     def json(self, pointer: str = "", types: Iterable[str] = ()) -> str:
         """The part at a pointer as text for ``%json``; ``types`` are the only ones a value may have, if given."""
@@ -94,8 +99,10 @@ class Schema:
 
     def fit(self, expressible: Expressible, pointers: Iterable[str] = ("",)) -> None:
         """Relax what cannot be expressed, at places as small as will do."""
-        root = self.root if isinstance(self.root, dict) else {}
-        shared = [f"/{name}/{escaped(key)}" for name in ("$defs", "definitions") for key in root.get(name, ())]
+        maps = [f"/{name}" for name in ("$defs", "definitions")]
+        shared = [
+            f"{place}/{escaped(key)}" for place in maps if isinstance(map_ := self.at(place), dict) for key in map_
+        ]
         for pointer in (*shared, *pointers):
             self._fit(expressible, pointer)
 
@@ -138,11 +145,29 @@ class Schema:
                 copy[name] = [self._cleaned(v, f"{place}/{i}", depth + 1) for i, v in enumerate(value)]
             elif name in _SINGLE and isinstance(value, dict):
                 copy[name] = self._cleaned(value, place, depth + 1)
-            elif name not in _SILENT:
+            elif name in ("enum", "required") and self._too_many(value):
+                raise SchemaTooLarge(f"it has more than {MAX_VALUES} values and required names")
+            elif name not in _SILENT and not has_huge_number(value):
                 copy[name] = value
+            elif name not in _SILENT:
+                self._note(pointer)
         if schema.get("nullable") is True and isinstance(copy.get("type"), str):
             copy["type"] = [copy["type"], "null"]
         return copy
+
+    def _too_many(self, values: object) -> bool:
+        self._n_values += len(values) if isinstance(values, list) else 0
+        return self._n_values > MAX_VALUES
+
+    def _drop_what_explodes(self) -> None:
+        pointers = [""]
+        for pointer in pointers:
+            if isinstance(node := self.at(pointer), dict):
+                pointers += _children(node, pointer)
+        nodes = [(pointer, node) for pointer in pointers if isinstance(node := self.at(pointer), dict)]
+        for pointer, node, name in exploding(nodes):
+            del node[name]
+            self._note(pointer)
 
     def _target(self, reference: object) -> str | None:
         """The pointer in a reference to a part of this schema."""
