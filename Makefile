@@ -43,8 +43,10 @@ lock: $(VENV)  ## write requirements/*.txt again from pyproject.toml
 	$(UV_COMPILE) --group sam -o requirements/sam.txt
 	$(UV_COMPILE) --group sam --no-deps -o requirements/rie.txt
 	$(UV_COMPILE) --group lint -o requirements/lint.txt
+	$(UV_COMPILE) --group fuzz -o requirements/fuzz.txt
 	$(UV_COMPILE) --group peers -o requirements/peers.txt
 	$(UV_COMPILE) --group mistral -o requirements/mistral.txt
+	$(UV_COMPILE) --group audit -o requirements/audit.txt
 	$(UV_COMPILE) --no-config --group hub -o requirements/hub.txt
 
 # --- test ---
@@ -126,6 +128,16 @@ build/clients-node/.complete: tests/integration/node/package.json tests/integrat
 	cp $^ $(@D)
 	npm ci --prefix $(@D) --no-audit --no-fund
 	touch $@
+
+# Packages that the service has not heard of were not audited: that is no success.
+UNHEARD := audit: nothing was checked, because the advisory service of PyPI does not answer here as on the internet
+audit: build/audit-venv/.complete  ## whether a pinned package has a known vulnerability; asks PyPI's advisory service
+	@for file in requirements/*.txt; do \
+		said=$$(build/audit-venv/bin/pip-audit --progress-spinner off --strict --require-hashes --disable-pip -r $$file 2>&1) \
+			&& { echo "$$file: $$said"; continue; }; \
+		case "$$said" in *'could not be audited'* | *ConnectionError*) said='$(UNHEARD)' ;; esac; \
+		echo "$$said" >&2; exit 1; \
+	done
 
 CLANG_FORMAT = $(dir $(PYTHON))clang-format
 C_FILES = $(shell find native tests bench -name '*.[ch]')
@@ -287,6 +299,6 @@ clean:  ## remove what was built, not the models or the virtual environments
 	rm -rf build/x86_64* build/aarch64* engine/_native*
 
 .DELETE_ON_ERROR:
-.PHONY: demo-eval golden model help venv native lock check check-isa check-arm test-arm sanitize fuzz soak gate test test-clients test-page lint format run serve clean \
+.PHONY: audit demo-eval golden model help venv native lock check check-isa check-arm test-arm sanitize fuzz soak gate test test-clients test-page lint format run serve clean \
 	bench bench-cold bench-prefix bench-peers bench-neighbor bench-accuracy \
 	image image-parts check-manifest sam-build invoke start validate test-image deploy logs report

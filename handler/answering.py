@@ -21,6 +21,7 @@ from handler.loader import Engine, Loader
 from handler.log import log
 from handler.models import ServedModel
 from handler.options import Options
+from handler.panic import PanicsAsErrors
 from handler.record import Record, reported
 from handler.request import read_request, unknown_fields
 from handler.response import Head, completion
@@ -137,7 +138,8 @@ def _noted(events: Iterator[Event], record: Record) -> Generator[Event, None, No
 
 
 def _closing(events: Iterator[Event]) -> Generator[Event, None, None]:
-    yield from events  # which closes them when this is closed
+    with PanicsAsErrors():
+        yield from events  # which closes them when this is closed
 
 
 def _ended_well(chunks: Iterator[bytes], record: Record) -> Iterator[bytes]:

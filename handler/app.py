@@ -29,6 +29,7 @@ from handler.log import frames, log, set_up
 from handler.model_store import local_model
 from handler.models import ServedModel
 from handler.page import page_reply
+from handler.panic import PanicsAsErrors
 from handler.record import Record, reported
 from handler.settings import Settings, read_settings
 
@@ -93,7 +94,8 @@ class App:
             margin_ms = self._settings.deadline_margin_ms
             patience = request.headers.get("x-stainless-read-timeout")
             call = Call(record, deadline(context, margin_ms, patience), deadline(context, margin_ms, None), streams)
-            reply = self._route(request, call) if is_http(event) else self._answering.chat(request, call)
+            with PanicsAsErrors():
+                reply = self._route(request, call) if is_http(event) else self._answering.chat(request, call)
         except Exception as failure:  # noqa: BLE001  an exception that escapes costs the whole environment
             reply = error_reply(reported(failure, record))
         reply.headers["x-request-id"] = context.aws_request_id

@@ -76,7 +76,7 @@ class Keys:
 
 def _matches(given: str, keys: Iterable[str]) -> bool:
     """Every key is compared, so the time taken does not tell which one was close."""
-    sent = given.encode(errors="replace")
+    sent = given.encode(errors="surrogatepass")
     return any([hmac.compare_digest(sent, key.encode()) for key in keys])  # noqa: C419
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from handler.errors import AnswerTooLarge, BadRequest, BodyTooLarge, Problem, UnsupportedEncoding, problem
+from handler.limits import MAX_BODY_BYTES
 
-MAX_BODY_BYTES = 6 * 1024 * 1024  # what Lambda itself lets in
 MAX_BUFFERED_BYTES = 6_000_000  # Lambda refuses 6,291,556, and kills the runtime for it
 
 
@@ -72,11 +72,16 @@ def http_request(event: Mapping[str, Any]) -> HttpRequest:
     headers = {name.lower(): str(value) for name, value in _object(event, "headers").items()}
     for name, values in _object(event, "multiValueHeaders").items():
         headers.setdefault(name.lower(), ",".join(map(str, values)) if isinstance(values, list) else str(values))
-    path = str(path or "/")
+    path = _encodable(path or "/")
     stage = f"/{context.get('stage')}/"
     if path.startswith(stage):  # an API Gateway stage other than $default is part of the path
         path = path[len(stage) - 1 :]
-    return HttpRequest(str(method or "GET").upper(), path, headers, _body(event, headers))
+    return HttpRequest(_encodable(method or "GET").upper(), path, headers, _body(event, headers))
+
+
+def _encodable(value: Any) -> str:
+    """A value as text that can be sent back in an error."""
+    return str(value).encode(errors="replace").decode()
 
 
 def _object(event: Mapping[str, Any], name: str) -> Mapping[str, Any]:

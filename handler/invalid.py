@@ -13,7 +13,8 @@ from handler.body import named
 from handler.errors import BadRequest
 
 _OWN_CODES = {"unsupported_content_type", "unsupported_value", "invalid_value"}
-_SUBJECT = re.compile("^(Input|String|List|Value) (?=should)")
+_SUBJECT = re.compile("^(Input|String|List|Dictionary|Value) (?=should)")
+_OPEN = ("logit_bias", "metadata")  # objects of which the keys are the caller's own
 _CLASS = re.compile(r"a valid dictionary( or instance of \w+)?")  # pydantic speaks of Python, the caller of JSON
 _JSON_TERMS = {
     "a valid list": "an array",
@@ -35,7 +36,7 @@ def field_path(loc: Sequence[int | str]) -> str:
     path = ""
     for part in loc:
         path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else part
-        if part == "logit_bias":
+        if part in _OPEN:
             break
     return path
 

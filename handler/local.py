@@ -20,7 +20,8 @@ from typing import Any
 from engine.errors import EngineError
 from handler.app import App, load_engine
 from handler.errors import BodyTooLarge, problem
-from handler.event import MAX_BODY_BYTES, Reply, error_reply
+from handler.event import Reply, error_reply
+from handler.limits import MAX_BODY_BYTES
 from handler.loader import Engine
 from handler.log import set_up
 from handler.settings import Settings, SettingsError, read_settings

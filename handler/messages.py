@@ -16,14 +16,26 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from handler.body import NotJson, named, parse_json
+from handler.limits import MAX_CALLS, MAX_DESCRIPTION_CHARS, MAX_ID_CHARS, MAX_NAME_CHARS, MAX_PARTS
 
-TOOL_NAME = r"^[A-Za-z0-9_.:/-]{1,128}$"
+TOOL_NAME = rf"^[A-Za-z0-9_.:/-]{{1,{MAX_NAME_CHARS}}}$"
 
 
 class Body(BaseModel):
     """Part of a request body: types as JSON has them, fields this function does not know left alone."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="ignore", hide_input_in_errors=True)
+
+
+def at_most(n: int) -> BeforeValidator:
+    """A limit on the entries of an object, looked at before they are."""
+
+    def check(given: Any) -> Any:
+        if isinstance(given, dict) and len(given) > n:
+            raise PydanticCustomError("too_long", "should have at most {n} entries, not {m}", {"n": n, "m": len(given)})
+        return given
+
+    return BeforeValidator(check)
 
 
 class TextPart(Body):
@@ -56,7 +68,12 @@ def _as_parts(content: Any) -> Any:
     )
 
 
-Content = Annotated[list[Annotated[TextPart, BeforeValidator(_text_only)]], BeforeValidator(_as_parts)]
+Content = Annotated[
+    list[Annotated[TextPart, BeforeValidator(_text_only)]],
+    Field(max_length=MAX_PARTS, fail_fast=True),
+    BeforeValidator(_as_parts),
+]
+Id = Annotated[str, Field(max_length=MAX_ID_CHARS)]
 
 
 def _as_object(arguments: Any) -> Any:
@@ -86,7 +103,7 @@ class CalledFunction(Body):
 class MadeCall(Body):
     """A tool call of an earlier answer."""
 
-    id: str | None = None
+    id: Id | None = None
     type: Literal["function"] = "function"
     function: CalledFunction
 
@@ -101,8 +118,8 @@ class MadeCall(Body):
 class Message(Body):
     role: Literal["system", "developer", "user", "assistant", "tool"]
     content: Content = []
-    tool_calls: list[MadeCall] | None = None
-    tool_call_id: str | None = None
+    tool_calls: list[MadeCall] | None = Field(default=None, max_length=MAX_CALLS, fail_fast=True)
+    tool_call_id: Id | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None  # the same under other servers' name
 
@@ -133,7 +150,7 @@ class Ordered(Body):
 
 class DeclaredFunction(Ordered):
     name: str = Field(pattern=TOOL_NAME)
-    description: str | None = None
+    description: str | None = Field(default=None, max_length=MAX_DESCRIPTION_CHARS)
     parameters: dict[str, Any] | None = None
 
     def for_template(self) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from pydantic import BeforeValidator, Field, field_validator
 from pydantic_core import PydanticCustomError
 
 from engine.request import Sampling
-from handler.messages import Body
+from handler.limits import MAX_BIASES, MAX_COUNT, MAX_MODEL_CHARS, MAX_STOP_CHARS, MAX_STOPS
+from handler.messages import Body, at_most
 
 T = TypeVar("T")
 
@@ -24,23 +25,23 @@ class StreamOptions(Body):
 class Options(Body):
     """Qwen's recommended sampling is the default; penalties are off unless asked for."""
 
-    model: str | None = Field(default=None, max_length=256)
+    model: str | None = Field(default=None, max_length=MAX_MODEL_CHARS)
     stream: bool | None = None
     stream_options: StreamOptions | None = None
-    max_tokens: int | None = Field(default=None, ge=1)
+    max_tokens: int | None = Field(default=None, ge=1, le=MAX_COUNT)
     n: int | None = None
     temperature: float | None = Field(default=None, ge=0, le=2)
     top_p: float | None = Field(default=None, ge=0, le=1)
-    top_k: int | None = Field(default=None, ge=-1)
+    top_k: int | None = Field(default=None, ge=-1, le=MAX_COUNT)
     min_p: float | None = Field(default=None, ge=0, le=1)
     presence_penalty: float | None = Field(default=None, ge=-2, le=2)
     frequency_penalty: float | None = Field(default=None, ge=-2, le=2)
     repetition_penalty: float | None = Field(default=None, gt=0, le=10)
-    logit_bias: dict[str, Annotated[float, Field(ge=-100, le=100)]] | None = None
+    logit_bias: Annotated[dict[str, Annotated[float, Field(ge=-100, le=100)]] | None, at_most(MAX_BIASES)] = None
     seed: int | None = Field(default=None, ge=-(2**63), lt=2**63)
-    stop: Annotated[list[Annotated[str, Field(min_length=1, max_length=256)]] | None, BeforeValidator(_as_list)] = (
-        Field(default=None, max_length=16)
-    )
+    stop: Annotated[
+        list[Annotated[str, Field(min_length=1, max_length=MAX_STOP_CHARS)]] | None, BeforeValidator(_as_list)
+    ] = Field(default=None, max_length=MAX_STOPS)
 
     @property
     def include_usage(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -13,6 +14,8 @@ from handler.log import frames, log, log_metrics
 from handler.response import per_second
 
 _MAX_PLACES = 20  # of a schema
+_NAME = re.compile(r"[A-Za-z0-9_.:$~-]{0,64}")
+_OF_THE_FILE = ("model_unavailable", "model_changed")  # failures that say nothing of a caller
 
 
 @dataclass(slots=True)
@@ -50,7 +53,7 @@ class Record:
             "decode_tok_s": per_second(event.completion_tokens, event.decode_ms),
             "finish_reason": event.reason,
             "stop": event.cause,
-            "relaxed": list(event.relaxed[:_MAX_PLACES]) or None,
+            "relaxed": [_names_only(place) for place in event.relaxed[:_MAX_PLACES]] or None,
         }
         common = self._common()
         log("completion", **facts, **common, retry_count=_count(self.retry_count))
@@ -70,7 +73,7 @@ class Record:
             status=trouble.status,
             code=trouble.code,
             error=type(failure).__name__,
-            reason=str(failure) if trouble.code == "model_unavailable" else None,  # of the file, nothing of a caller
+            reason=str(failure) if trouble.code in _OF_THE_FILE else None,
             frames=frames(failure.__traceback__) if trouble.status == 500 else None,
         )
 
@@ -88,6 +91,11 @@ def reported(failure: Exception, record: Record) -> Problem:
     trouble = problem(failure)
     record.failed(trouble, failure)
     return trouble
+
+
+def _names_only(place: str) -> str:
+    """A place in a schema, without what in it is no name: a caller may have written anything there."""
+    return "/".join(part if _NAME.fullmatch(part) else "*" for part in place.split("/"))
 
 
 def _count(text: str | None) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, field_validator
 from pydantic_core import PydanticCustomError
@@ -10,16 +10,26 @@ from pydantic_core import PydanticCustomError
 from engine.request import ChatRequest
 from handler.errors import BadRequest
 from handler.invalid import bad_request
-from handler.messages import Message, Tool
+from handler.limits import (
+    MAX_COUNT,
+    MAX_MESSAGES,
+    MAX_METADATA,
+    MAX_METADATA_CHARS,
+    MAX_METADATA_KEY_CHARS,
+    MAX_TEMPLATE_ARGUMENTS,
+    MAX_TOOLS,
+)
+from handler.messages import Message, Tool, at_most
 from handler.options import Options
 from handler.structure import response_format, tool_choice
 
-MAX_MESSAGES = 4096
-MAX_TOOLS = 128
 _IGNORED = {  # known, and without effect on a function that serves one caller at a time and keeps nothing
-    "audio", "metadata", "prediction", "prompt_cache_key", "prompt_cache_retention", "safety_identifier",
+    "audio", "prediction", "prompt_cache_key", "prompt_cache_retention", "safety_identifier",
     "service_tier", "store", "user", "verbosity",
 }  # fmt: skip
+_Metadata = dict[
+    Annotated[str, Field(max_length=MAX_METADATA_KEY_CHARS)], Annotated[str, Field(max_length=MAX_METADATA_CHARS)]
+]
 _TEMPLATE_OWN = {"messages", "tools", "add_generation_prompt", "documents", "chat_template", "tokenize"}
 _NO_THINKING = {"none", "minimal"}
 _BUDGETS = {"low": 512, "medium": 2048, "high": 8192}  # tokens of thinking: Qwen3.5 itself has no levels of effort
@@ -28,19 +38,20 @@ _BUDGETS = {"low": 512, "medium": 2048, "high": 8192}  # tokens of thinking: Qwe
 class ChatCompletion(Options):
     """The part of a chat-completions request that this function honors."""
 
-    messages: list[Message] = Field(min_length=1, max_length=MAX_MESSAGES)
-    tools: list[Tool] | None = Field(default=None, max_length=MAX_TOOLS)
+    messages: list[Message] = Field(min_length=1, max_length=MAX_MESSAGES, fail_fast=True)
+    tools: list[Tool] | None = Field(default=None, max_length=MAX_TOOLS, fail_fast=True)
     tool_choice: Any = None
     parallel_tool_calls: bool | None = None
-    max_completion_tokens: int | None = Field(default=None, ge=1)
+    max_completion_tokens: int | None = Field(default=None, ge=1, le=MAX_COUNT)
     logprobs: bool | None = None
     top_logprobs: int | None = Field(default=None, ge=0, le=20)
     response_format: Any = None
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
     enable_thinking: bool | None = None
-    thinking_budget: int | None = Field(default=None, ge=-1)
-    reasoning_budget_tokens: int | None = Field(default=None, ge=-1)  # the same under llama-server's name
-    chat_template_kwargs: dict[str, Any] | None = None
+    thinking_budget: int | None = Field(default=None, ge=-1, le=MAX_COUNT)
+    reasoning_budget_tokens: int | None = Field(default=None, ge=-1, le=MAX_COUNT)  # the same under llama-server's name
+    chat_template_kwargs: Annotated[dict[str, Any] | None, at_most(MAX_TEMPLATE_ARGUMENTS)] = None
+    metadata: Annotated[_Metadata | None, at_most(MAX_METADATA)] = None  # nothing is done with it
     modalities: list[str] | None = None
     continue_final_message: bool | None = None
     add_generation_prompt: bool | None = None

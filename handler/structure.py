@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+from engine.grammar_schema import Schema, SchemaTooLarge
 from engine.request import ResponseFormat, ToolChoice
 from handler.errors import BadRequest
 
@@ -46,6 +47,7 @@ def response_format(wanted: Any) -> ResponseFormat | None:
         case {"type": "json_object"}:
             return ResponseFormat({"type": "object"})
         case {"type": "json_schema", "json_schema": {"schema": dict(schema)} as described}:
+            _check_size(schema)
             return ResponseFormat(schema, _strict(described))
         case {"type": "json_schema"}:
             raise BadRequest(
@@ -56,6 +58,15 @@ def response_format(wanted: Any) -> ResponseFormat | None:
             raise BadRequest(
                 "'response_format' should be an object of type 'text', 'json_object' or 'json_schema'.", _FORMAT
             )
+
+
+def _check_size(schema: dict[str, Any]) -> None:
+    """The engine would refuse it too, after the prompt has been made."""
+    place = f"{_FORMAT}.json_schema.schema"
+    try:
+        Schema(schema)
+    except SchemaTooLarge as error:
+        raise BadRequest(f"'{place}' cannot be enforced: {error}.", place) from None
 
 
 def _strict(described: dict[str, Any]) -> bool:

@@ -7,9 +7,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tokenizers import models
+
 from engine.chat_template import Rendered
 from engine.events import Event, Finished, Prefilled, Text
 from engine.request import ChatRequest
+from engine.stages import Stages
 from handler.app import App
 from handler.loader import Engine
 from handler.settings import Settings
@@ -47,6 +50,11 @@ def said(*texts: str) -> list[Step]:
     return [prefilled(), *(Text(text) for text in texts), finished(len(texts))]
 
 
+def panic() -> None:
+    """What PyO3 raises where a library written in Rust panics; the message is about a slice."""
+    models.BPE(vocab={"a": 0, "b": 1, "ab": 2}, merges=[("a", "b")], continuing_subword_prefix="##")
+
+
 class ScriptedEngine:
     """Plays one script per request, the last one again and again; remembers what it was asked."""
 
@@ -55,8 +63,10 @@ class ScriptedEngine:
     isa = "scripted"
     fingerprint = "fp_scripted"
     load_ms = 1.0
+    page_in = None
 
     def __init__(self, *scripts: Sequence[Step]) -> None:
+        self.stages = Stages()
         self._scripts = list(scripts) or [said("Hello", " world")]
         self.requests: list[ChatRequest] = []
         self.prompts: list[str | Sequence[int]] = []

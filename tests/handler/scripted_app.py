@@ -19,7 +19,7 @@ from handler.deadline import Context
 from handler.log import set_up
 from handler.runtime import serve
 from handler.settings import read_settings
-from tests.handler.scripted import ScriptedEngine, Step, finished, prefilled, said
+from tests.handler.scripted import ScriptedEngine, Step, finished, panic, prefilled, said
 
 
 def _pause() -> None:
@@ -31,6 +31,7 @@ SCRIPTS: dict[str, list[Step]] = {
     "break": [prefilled(), Text("Hel"), NumericFault("the logits are not numbers"), finished()],
     "bug": [prefilled(), Text("Hel"), KeyError("a secret"), finished()],
     "early bug": [KeyError("a secret")],
+    "panic": [prefilled(), Text("Hel"), panic, finished()],
     "too long": [ContextFull(5000, 4096)],
     "endless": [
         prefilled(),
