@@ -69,44 +69,28 @@ QW_INLINE vf vf_reciprocal(vf x) {
     return y * vrecpsq_f32(x, y);
 }
 
-#elif QW_VL == 16
-
-QW_INLINE vf vf_splat(float x) {
-    return _mm512_set1_ps(x);
-}
-
-QW_INLINE vf vf_fma(vf a, vf b, vf c) {
-    return _mm512_fmadd_ps(a, b, c);
-}
-
-QW_INLINE vf vf_max(vf x, vf least) {
-    return _mm512_max_ps(least, x);
-}
-
-QW_INLINE vf vf_min(vf x, vf most) {
-    return _mm512_min_ps(most, x);
-}
-
-QW_INLINE vf vf_reciprocal(vf x) {
-    return 1 / x;
-}
-
 #else
 
+#if QW_VL == 16
+#define QW_X86(name) _mm512_##name
+#else
+#define QW_X86(name) _mm256_##name
+#endif
+
 QW_INLINE vf vf_splat(float x) {
-    return _mm256_set1_ps(x);
+    return QW_X86(set1_ps)(x);
 }
 
 QW_INLINE vf vf_fma(vf a, vf b, vf c) {
-    return _mm256_fmadd_ps(a, b, c);
+    return QW_X86(fmadd_ps)(a, b, c);
 }
 
 QW_INLINE vf vf_max(vf x, vf least) {
-    return _mm256_max_ps(least, x);
+    return QW_X86(max_ps)(least, x);
 }
 
 QW_INLINE vf vf_min(vf x, vf most) {
-    return _mm256_min_ps(most, x);
+    return QW_X86(min_ps)(most, x);
 }
 
 QW_INLINE vf vf_reciprocal(vf x) {
