@@ -95,8 +95,8 @@ $(BUILD)/run_model: tests/native/programs/run_model.c $(LIB)
 # Programs that run a model of any shape.  The fuzzer is clang's: SAN=fuzzer-no-link,address,undefined CC=clang-19.
 WRAPPED := malloc calloc aligned_alloc free mmap munmap pthread_create
 $(BUILD)/refuse_memory: LINK := $(patsubst %,-Wl$(comma)--wrap=%,$(WRAPPED))
-$(BUILD)/refuse_memory $(BUILD)/fuzz_model: $(BUILD)/%: tests/native/programs/%.c tests/native/programs/any_model.c \
-		tests/native/programs/any_model.h $(LIB)
+$(addprefix $(BUILD)/,callers refuse_memory fuzz_model): $(BUILD)/%: tests/native/programs/%.c \
+		tests/native/programs/any_model.c tests/native/programs/any_model.h $(LIB)
 	@echo '$(CC) $@'
 	@$(CC) $(CPPFLAGS) $(CFLAGS) $(subst fuzzer-no-link,fuzzer,$(SAN_FLAGS)) $(LINK) \
 		$(filter %.c,$^) $(LIB) $(LDLIBS) -o $@
