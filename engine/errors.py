@@ -11,6 +11,10 @@ class ModelFileError(EngineError):
     """The file is not a Qwen3.5 GGUF file this engine can run: names it, and what was found and expected."""
 
 
+class ModelChanged(ModelFileError):
+    """The file was written to while it was mapped: what is in memory is neither the old model nor the new one."""
+
+
 class InvalidPrompt(EngineError):
     """The conversation cannot be rendered.  ``param`` is the request field at fault, such as ``messages[1].role``."""
 

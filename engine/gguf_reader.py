@@ -21,7 +21,7 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import ModelFileError
+from engine.errors import ModelChanged, ModelFileError
 from engine.weight_types import UNSUPPORTED_NAMES, WEIGHT_TYPES
 
 Scalar = int | float | bool | str
@@ -114,7 +114,7 @@ class GgufReader:
     def check_unchanged(self) -> None:
         """Refuse a file that was written to since it was opened.  One that took its name is another file."""
         if self._read_stamp() != self._stamp:
-            self.refuse("the file has changed since it was loaded")
+            raise ModelChanged(f"{self.path}: the file has changed since it was loaded")
 
     def _read_stamp(self) -> tuple[int, int]:
         facts = os.fstat(self._file.fileno())

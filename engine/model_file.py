@@ -105,8 +105,12 @@ class ModelFile:
         """Raise ModelFileError for this file."""
         self._reader.refuse(reason)
 
+    def read_ahead(self) -> PageIn:
+        """Begin to bring the weights into memory."""
+        return PageIn(self._reader.fileno(), self.tensors)
+
     def check_unchanged(self) -> None:
-        """Raise ModelFileError if the file was written to since it was mapped."""
+        """Raise ModelChanged if the file was written to since it was mapped."""
         self._reader.check_unchanged()
 
     def close(self) -> None:

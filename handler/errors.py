@@ -12,6 +12,7 @@ from engine.errors import (
     DeadEnd,
     EngineError,
     InvalidPrompt,
+    ModelChanged,
     ModelFileError,
     NumericFault,
     OutOfMemory,
@@ -111,6 +112,7 @@ _TABLE: dict[type[Exception], tuple[int, str, str, Mapping[str, str]]] = {
     OutOfMemory: (500, "server_error", "out_of_memory", _NO_RETRY),
     AnswerTooLarge: (500, "server_error", "response_too_large", _NO_RETRY),
     ModelFileError: (500, "server_error", "model_unavailable", _NO_RETRY),
+    ModelChanged: (503, "server_error", "model_changed", _NO_RETRY),
     UnsupportedCpu: (500, "server_error", "model_unavailable", _NO_RETRY),
     ModelNotFetched: (503, "server_error", "model_unavailable", {"retry-after": "3"}),
     ModelLoading: (503, "server_error", "model_loading", {"retry-after": "3"}),
@@ -118,7 +120,10 @@ _TABLE: dict[type[Exception], tuple[int, str, str, Mapping[str, str]]] = {
     Busy: (503, "server_error", "busy", _RETRY_SOON),
     OutOfTime: (504, "server_error", "deadline_exceeded", _NO_RETRY),
 }
-_NOT_FOR_CALLERS = {"model_unavailable": "The model could not be loaded; the function's log says why."}
+_NOT_FOR_CALLERS = {
+    "model_unavailable": "The model could not be loaded; the function's log says why.",
+    "model_changed": "The model file was changed while it was in use; the function has to be started again.",
+}
 
 
 def problem(failure: BaseException) -> Problem:
