@@ -89,12 +89,15 @@ $(BUILD)/_native.abi3.so: $(LIB) engine/native_build.py native/include/qwarm.h $
 SECONDS ?= 60
 FUZZ := build/fuzz
 fuzz: native  ## damaged models and files for SECONDS (60): half libFuzzer on the C engine, half the GGUF reader
-	$(MAKE) -j$(JOBS) CC=clang-19 SAN=fuzzer-no-link,address,undefined BUILD=$(FUZZ) $(FUZZ)/fuzz_model
+	@$(MAKE) -j$(JOBS) CC=clang-19 SAN=fuzzer-no-link,address,undefined BUILD=$(FUZZ) $(FUZZ)/fuzz_model
+	@$(MAKE) build/fuzz-venv/.complete || true
 	@PYTHONPATH=. $(PYTHON) tests/fuzz/run.py $(FUZZ)/fuzz_model $(SECONDS)
 
 COUNT ?= 2000
-soak: native build/models/synth-tiny-q4_k_m.gguf  ## COUNT (2000) requests, a third bad or broken off, to one environment that must stay as it was
-	PYTHONPATH=. $(PYTHON) bench/soak.py build/models/synth-tiny-q4_k_m.gguf --count $(COUNT)
+SOAK_MODEL := build/models/synth-tiny-q4_k_m.gguf
+soak: native $(SOAK_MODEL)  ## frozen for a minute; COUNT (2000) requests, a third bad or broken off, to one environment
+	QWARM_TEST_FROZEN_S=60 $(PYTHON) -m pytest -q tests/handler/test_platform.py -k a77
+	PYTHONPATH=. $(PYTHON) bench/soak.py $(SOAK_MODEL) --count $(COUNT)
 
 gate: $(VENV)  ## the arm64 speed gate: cycle model of the inner loops, instructions under qemu
 	$(PYTHON) bench/arm64_gate.py --require
@@ -105,6 +108,7 @@ test: native $(TINY)  ## all tests; pytest's closing line comes last
 	@native/install.sh arm
 	@$(MAKE) check
 	$(PYTHON) bench/arm64_gate.py $(if $(CI),--require) || test $$? = 3
+	@if command -v clang-19 >/dev/null; then $(MAKE) fuzz; else echo 'clang-19 is not installed: no fuzzing'; fi
 	$(PYTHON) -m pytest
 
 # instructor needs an older openai than the others, so it has an environment of its own.

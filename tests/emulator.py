@@ -96,7 +96,7 @@ class Lambda:
         self.waiting.put(invocation)
         while not invocation.begun.wait(0.1):
             if self.process.poll() is not None:
-                raise ChildProcessError(f"the function exited with {self.process.returncode}")
+                raise ChildProcessError(f"the function exited with {self.process.returncode}: {self.stderr()[-500:]}")
         return invocation
 
 

@@ -54,7 +54,7 @@ class TestInABucket:
         assert Path(local_model(URI, place=tmp_path)) == path
         assert path.stat() == before
 
-    def test_two_loads_at_once_share_one_file(self, tmp_path: Path) -> None:
+    def test_a78_two_loads_at_once_share_one_file(self, tmp_path: Path) -> None:
         paths: list[str] = []
         loads = [threading.Thread(target=lambda: paths.append(local_model(URI, place=tmp_path))) for _ in range(3)]
         for load in loads:
@@ -65,19 +65,19 @@ class TestInABucket:
         assert len(set(paths)) == 1
         assert Path(paths[0]).read_bytes() == MODEL
 
-    def test_a_replaced_object_is_fetched_again_and_the_earlier_one_removed(self, tmp_path: Path) -> None:
+    def test_a78_a_replaced_object_is_fetched_again_and_the_earlier_one_removed(self, tmp_path: Path) -> None:
         old = Path(local_model(URI, place=tmp_path))
         self.s3.put_object(Bucket="models", Key="tiny.gguf", Body=MODEL[::-1])
         new = Path(local_model(URI, place=tmp_path))
         assert new.read_bytes() == MODEL[::-1]
         assert not old.exists()
 
-    def test_a_file_that_is_too_short_is_not_taken_for_the_model(self, tmp_path: Path) -> None:
+    def test_a78_a_file_that_is_too_short_is_not_taken_for_the_model(self, tmp_path: Path) -> None:
         path = Path(local_model(URI, place=tmp_path))
         path.write_bytes(MODEL[:-1])
         assert Path(local_model(URI, place=tmp_path)).read_bytes() == MODEL
 
-    def test_another_checksum_is_refused_and_nothing_of_it_kept(self, tmp_path: Path) -> None:
+    def test_a78_another_checksum_is_refused_and_nothing_of_it_kept(self, tmp_path: Path) -> None:
         with pytest.raises(ModelNotFetched, match=f"has SHA-256 {SHA256}, expected {'0' * 64}$"):
             local_model(URI, "0" * 64, tmp_path)
         assert [path for path in tmp_path.rglob("*") if path.is_file()] == [tmp_path / ".lock"]
@@ -99,7 +99,7 @@ class TestInABucket:
         with pytest.raises(ModelNotFetched, match=r"expected s3://bucket/key$"):
             local_model(uri, place=tmp_path)
 
-    def test_a_place_that_is_too_small_is_named_before_anything_is_written(
+    def test_a78_a_place_that_is_too_small_is_named_before_anything_is_written(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         usage = model_store.shutil.disk_usage(tmp_path)
@@ -156,7 +156,7 @@ class TestOverABadConnection:
             yield
             server.shutdown()
 
-    def test_a_connection_that_drops_goes_on_from_the_byte_it_reached(self, tmp_path: Path) -> None:
+    def test_a78_a_connection_that_drops_goes_on_from_the_byte_it_reached(self, tmp_path: Path) -> None:
         self.s3.breaks = 3
         path = local_model(URI, SHA256, tmp_path)
         assert Path(path).read_bytes() == MODEL

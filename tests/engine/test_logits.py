@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import struct
+
 import numpy as np
 import pytest
-from oracle_models import ALL, F32, ORACLE, QUANTIZED, logits_of, model, model_file, reference
+from oracle_models import ALL, F32, ORACLE, QUANTIZED, logits_of, model, reference
 
 from engine import native
-from engine.native import Phase, Session
+from engine.gguf_reader import UINT32
+from engine.model_file import ModelFile
+from engine.native import Model, Phase, Session
 
 EXACT_BOUND = 1e-3
 INT8_RMS, INT8_TOP1 = 0.13, 0.85
@@ -106,9 +110,22 @@ def test_a_long_prompt_is_as_exact_as_a_short_one(isa):
     assert np.abs(exact - decoded).max() < EXACT_BOUND
 
 
-def test_the_mtp_block_of_a_file_is_not_run():
-    assert model("gva4.f32").n_layers == 4
-    assert any(name.startswith("blk.4.nextn.") for name in model_file("gva4.f32").tensors)
+def test_a08_the_mtp_block_of_a_file_changes_nothing(tmp_path):
+    """A file with the block, with its two keys alone, and with neither."""
+    whole = (ORACLE / "gva4.f32.gguf").read_bytes()
+    key = b"qwen35.block_count" + struct.pack("<I", UINT32)
+    counts = [key + struct.pack("<I", n_blocks) for n_blocks in (5, 4)]
+    assert counts[0] in whole and b"blk.4.nextn." in whole
+    keys_alone = whole.replace(b"blk.4.", b"other.")
+    neither = keys_alone.replace(*counts).replace(b"nextn_predict_layers", b"other_number_of_some")
+    ids = reference("gva4.f32")["ids"]
+    for number, data in enumerate((whole, keys_alone, neither)):
+        path = tmp_path / f"{number}.gguf"
+        path.write_bytes(data)
+        one = Model(ModelFile(path), n_threads=2, exact=True)
+        assert one.n_layers == 4
+        difference = logits_of(Session(one, len(ids)), ids) - reference("gva4.f32")["logits_full"]
+        assert np.abs(difference).max() < EXACT_BOUND
 
 
 BLOCKS = np.load(ORACLE / "quant_blocks.npz")

@@ -1,9 +1,8 @@
-"""The fuzzers, for seconds; `make fuzz` runs them for as long as one likes.  And every allocation refused once."""
+"""What fuzzing found stays found, and every allocation is refused once.  `make fuzz` is the fuzzing itself."""
 
 from __future__ import annotations
 
 import random
-import shutil
 import subprocess
 import sys
 import time
@@ -14,10 +13,10 @@ import pytest
 from engine.errors import ModelFileError
 from engine.model_file import ModelFile
 from engine.tokenizer import Tokenizer
-from tests.fuzz.gguf_target import Target, fuzz, seeds
+from tests.fuzz.gguf_target import ORACLE, Target, fuzz, seeds
 
 ROOT = Path(__file__).parents[2]
-GGUF_S, MODEL_S = 6, 8
+DAMAGE_S = 3.0
 
 
 def make(*arguments: str) -> None:
@@ -26,13 +25,8 @@ def make(*arguments: str) -> None:
 
 def test_damaged_files_load_or_are_refused_in_words() -> None:
     target = Target()
-    n_files = fuzz(target, seeds(), random.Random(2), time.monotonic() + GGUF_S)
-    assert n_files > 500 and target.refused > target.loaded > 0
-
-
-@pytest.mark.skipif(not shutil.which("clang-19"), reason="libFuzzer comes with clang-19")
-def test_damaged_models_are_refused_or_evaluated_within_their_bounds() -> None:
-    make("fuzz", f"SECONDS={MODEL_S}")
+    n_files = fuzz(target, seeds(), random.Random(2), time.monotonic() + DAMAGE_S)
+    assert n_files > 100 and target.refused > target.loaded > 0
 
 
 def test_a_refused_allocation_is_an_error_without_a_leak_and_the_next_try_works() -> None:
@@ -44,10 +38,10 @@ def test_a_refused_allocation_is_an_error_without_a_leak_and_the_next_try_works(
 
 def test_a_merge_longer_than_every_token_is_refused(tmp_path: Path) -> None:
     merge, longer = "ĠĠĠĠ ĠĠĠ".encode(), "ĠĠĠĠ ġġġ".encode()
-    data = seeds()[0]
+    data = (ORACLE / "q.q4_0.gguf").read_bytes()
     assert data.count(merge) == 1
     damaged = data.replace(merge, longer)
     path = tmp_path / "model.gguf"
     path.write_bytes(damaged)
-    with ModelFile(path) as file, pytest.raises(ModelFileError, match="which does not fit the tokens"):
+    with ModelFile(path) as file, pytest.raises(ModelFileError, match="does not fit the tokens"):
         Tokenizer(file)
