@@ -18,10 +18,12 @@ from engine.grammar import GrammarVocabulary
 from engine.memory import machine_memory, plan_memory
 from engine.model_file import ModelFile
 from engine.native import Model
+from engine.page_in import PageIn
 from engine.prompt import Prompt, Prompter
 from engine.request import ChatRequest
 from engine.snapshots import Note, SnapshotPlaces, Snapshots
 from engine.splice import Splicer
+from engine.stages import Stages
 from engine.threads import default_thread_count
 from engine.tokenizer import Tokenizer, check_length
 
@@ -38,11 +40,15 @@ class Engine:
         cache_bytes: int,
         splice: bool,
         snapshots: Snapshots | None = None,
+        stages: Stages | None = None,
     ) -> None:
+        stages = stages or Stages()
         self._file = file
         self.tokenizer = Tokenizer(file)
+        stages.end("tokenizer")
         self._grammars = GrammarVocabulary(self.tokenizer)
         self.template = ChatTemplate(file.chat_template, self.tokenizer, file.path, context)
+        stages.end("template")
         never = np.flatnonzero(~self.tokenizer.sampleable).astype(np.int32)
         self.evaluation = Evaluation(model, context, cache_bytes, never, snapshots)
         self._snapshots = snapshots
@@ -54,6 +60,9 @@ class Engine:
         self.model_name = file.name
         self.isa = model.isa
         self.load_ms = 0.0
+        self.page_in: PageIn | None = None
+        stages.end("session")
+        self.stages = stages
 
     @classmethod
     def load(
@@ -68,15 +77,19 @@ class Engine:
         splice: bool = True,
         places: SnapshotPlaces | None = None,
         note: Note = lambda _event, _facts: None,
+        stages: Stages | None = None,
     ) -> Engine:
         """Map a model file and make it ready.  None means: find out, or choose.
 
         ``places`` are where base snapshots are looked for and, by ``idle``, kept; ``note`` is told what happens there.
+        ``stages`` continues with those of this load.  ``page_in`` brings the weights into memory meanwhile, and after.
 
         Raises ModelFileError, OutOfMemory or UnsupportedCpu, each with one sentence.
         """
         started = time.perf_counter()
+        stages = stages or Stages()
         file = ModelFile(path)
+        stages.end("header")
         model = Model(file, n_threads=threads or default_thread_count(), isa=isa)
         plan = plan_memory(
             memory_bytes=memory_bytes if memory_bytes is not None else machine_memory(),
@@ -88,8 +101,11 @@ class Engine:
             context=context,
             cache_bytes=cache_bytes,
         )
+        stages.end("model")
         stores = places.stores(file.fingerprint) if places else []
         snapshots = Snapshots(stores, model, file.fingerprint, note) if stores else None
+        stages.end("fingerprint")
+        page_in = file.read_ahead()  # of what is known to fit; the tokenizer takes about as long
         engine = cls(
             file,
             model,
@@ -97,7 +113,9 @@ class Engine:
             cache_bytes=plan.cache_bytes,
             splice=splice,
             snapshots=snapshots,
+            stages=stages,
         )
+        engine.page_in = page_in
         engine.load_ms = (time.perf_counter() - started) * 1e3
         return engine
 

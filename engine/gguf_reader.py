@@ -63,14 +63,22 @@ class Array:
     def type_name(self) -> str:
         return VALUE_TYPES[self.type]
 
-    def strings(self) -> Iterator[bytes]:
-        """The elements of a string array."""
+    def joined(self) -> bytes:
+        """The elements of a string array in a row, each behind a NUL."""
+        data = np.frombuffer(self.buffer, np.uint8, self.end - self.offset, self.offset)
+        lengths = np.fromiter(self._length_positions(), np.int64, self.count)
+        kept = np.ones(len(data), bool)
+        for byte in range(7):  # of a length; the eighth, its highest, is 0 and stays
+            kept[lengths + byte] = False
+        return data[kept].tobytes()
+
+    def _length_positions(self) -> Iterator[int]:
+        """Where each string's length stands, counted from the first."""
         data = bytes(self.buffer[self.offset : self.end])
         unpack, position = _LAYOUTS[UINT64].unpack_from, 0
         for _ in repeat(None, self.count):
-            start = position + 8
-            position = start + unpack(data, position)[0]
-            yield data[start:position]
+            yield position
+            position += 8 + unpack(data, position)[0]
 
     def numbers(self) -> NDArray[np.generic]:
         """The elements of a number array, as a copy."""
@@ -110,6 +118,10 @@ class GgufReader:
         self.buffer.release()
         self._map.close()
         self._file.close()
+
+    def fileno(self) -> int:
+        """The open file's descriptor, for whom the mapping does not serve."""
+        return self._file.fileno()
 
     def check_unchanged(self) -> None:
         """Refuse a file that was written to since it was opened.  One that took its name is another file."""

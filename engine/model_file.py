@@ -28,6 +28,7 @@ from engine.gguf_reader import (
     Scalar,
     Tensor,
 )
+from engine.page_in import PageIn
 
 ARCHITECTURE = "qwen35"
 _SPECIAL_IDS = ("bos", "eos", "eot", "padding")

@@ -35,6 +35,7 @@ _SPLIT_RULES = {
     ),
 }
 MOST_BYTES_PER_TOKEN = 32
+NUL = "\0"
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 Segment = str | int
@@ -52,7 +53,7 @@ class Tokenizer:
     def __init__(self, file: ModelFile) -> None:
         rule = _split_rule(file)
         with _collector_paused():
-            vocabulary = [_decoded(file, "tokens", token) for token in file.array("tokenizer.ggml.tokens").strings()]
+            vocabulary = _texts(file, "tokenizer.ggml.tokens").split(NUL)[1:]
             types = file.array("tokenizer.ggml.token_type").numbers()
             self.control = _select(vocabulary, types, CONTROL)
             self.user_defined = _select(vocabulary, types, USER_DEFINED)
@@ -187,31 +188,30 @@ def _split_rule(file: ModelFile) -> str:
     return _SPLIT_RULES[str(file.metadata["tokenizer.ggml.pre"])]
 
 
-def _decoded(file: ModelFile, key: str, text: bytes) -> str:
+def _texts(file: ModelFile, key: str) -> str:
+    """The strings of an array, each behind a NUL."""
+    joined = file.array(key).joined()
+    if joined.count(0) != file.array(key).count:
+        file.refuse(f"key {key} has an element with a NUL character")
     try:
-        return text.decode()
-    except UnicodeDecodeError:
-        file.refuse(f"key tokenizer.ggml.{key} has the element {text!r}, which is not UTF-8")
+        return joined.decode()
+    except UnicodeDecodeError as error:
+        element = joined[joined.rfind(0, 0, error.start) + 1 :].partition(b"\0")[0]
+        file.refuse(f"key {key} has the element {element!r}, which is not UTF-8")
 
 
 def _select(vocabulary: list[str], types: NDArray[np.generic], wanted: int) -> dict[str, int]:
-    return {vocabulary[id_]: id_ for id_ in np.flatnonzero(types == wanted).tolist()}
+    ids = np.flatnonzero(types == wanted).tolist()
+    return dict(zip(map(vocabulary.__getitem__, ids), ids, strict=True))
 
 
 def _build_bpe(file: ModelFile, vocabulary: dict[str, int], rule: str) -> BpeTokenizer:
     missing = [repr(byte) for char, byte in _BYTE_OF.items() if char not in vocabulary]
     if missing:
         file.refuse(f"key tokenizer.ggml.tokens has no token for the byte {missing[0]}, expected all 256")
-    merges = []
-    for merge in file.array("tokenizer.ggml.merges").strings():
-        pair = tuple(_decoded(file, "merges", merge).split(" "))
-        if len(pair) != 2:
-            file.refuse(f"key tokenizer.ggml.merges has the element {merge!r}, expected two tokens and a space")
-        if pair[0] + pair[1] not in vocabulary:  # tokenizers panics if the merged token is longer than every token
-            file.refuse(f"key tokenizer.ggml.merges has the element {merge!r}, which does not fit the tokens")
-        merges.append(pair)
+    longest = max(map(len, map(str.encode, vocabulary)))
     try:
-        bpe = BpeTokenizer(models.BPE(vocab=vocabulary, merges=merges))
+        bpe = BpeTokenizer(models.BPE(vocab=vocabulary, merges=_merges(file, longest)))
     except Exception as error:  # noqa: BLE001  tokenizers raises nothing narrower
         file.refuse(f"key tokenizer.ggml.merges does not fit the tokens: {error}")
     bpe.normalizer = normalizers.NFC()
@@ -222,6 +222,24 @@ def _build_bpe(file: ModelFile, vocabulary: dict[str, int], rule: str) -> BpeTok
         ]
     )
     return bpe
+
+
+def _merges(file: ModelFile, longest_token_bytes: int) -> list[tuple[str, str]]:
+    text = _texts(file, "tokenizer.ggml.merges")
+    codes = np.frombuffer(text.encode(), np.uint8)
+    starts = np.flatnonzero(codes == 0)
+
+    def refuse_any(wrong: NDArray[np.bool_], why: str) -> None:
+        if wrong.any():
+            merge = text.split(NUL)[1 + int(wrong.argmax())]
+            file.refuse(f"key tokenizer.ggml.merges has the element {merge!r}, {why}")
+
+    refuse_any(np.add.reduceat(codes == 32, starts, dtype=np.int64) != 1, "expected two tokens and a space")
+    # tokenizers panics at a merged token that is longer than every token; it refuses others that are no tokens.
+    merged_bytes = np.diff(starts, append=len(codes)) - 2
+    refuse_any(merged_bytes > longest_token_bytes, "which does not fit the tokens")
+    parts = text.replace(" ", NUL).split(NUL)[1:]
+    return list(zip(parts[::2], parts[1::2], strict=True))
 
 
 def _stop_ids(file: ModelFile, specials: dict[str, int]) -> frozenset[int]:

@@ -34,9 +34,13 @@ def set_up_heap() -> None:
 def init() -> None:
     """The init phase: the model, if it loads in time; a failure is the answer of the requests that come."""
     try:
-        app.init().loader.engine(INIT_WAIT_MS)
+        weights = app.init().loader.engine(INIT_WAIT_MS).page_in
     except (ModelLoading, EngineError):
         return
+    # An environment that is kept ready is frozen from here to its first request, with what it was reading.  The limit
+    # of 10 s is not for it.
+    if weights is not None and os.environ.get("AWS_LAMBDA_INITIALIZATION_TYPE") == "provisioned-concurrency":
+        weights.wait(PROVISIONED_WAIT_S)
 
 
 if __name__ == "__main__":

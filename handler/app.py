@@ -8,6 +8,8 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from engine.stages import Stages
+from handler import STARTED_S
 from handler.answering import Answering, Call
 from handler.auth import Keys
 from handler.body import json_object
@@ -168,8 +170,12 @@ def load_engine(settings: Settings) -> Engine:
     from engine.engine import Engine as LoadedEngine
     from engine.snapshots import SnapshotPlaces
 
+    stages = Stages(STARTED_S)
+    stages.end("imports")
+    path = local_model(settings.model, settings.model_sha256)
+    stages.end("fetch")
     return LoadedEngine.load(
-        local_model(settings.model, settings.model_sha256),
+        path,
         context=settings.context,
         threads=settings.threads,
         isa=settings.isa,
@@ -183,6 +189,7 @@ def load_engine(settings: Settings) -> Engine:
             s3=settings.snapshot_s3,
         ),
         note=_note,
+        stages=stages,
     )
 
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from engine.errors import EngineError
 from engine.events import Event
 from engine.request import ChatRequest
-from handler import STARTED_S
+from engine.stages import Stages
 from handler.errors import ModelLoading
 from handler.log import frames, log
 
 if TYPE_CHECKING:
     from engine.chat_template import Rendered
+    from engine.page_in import PageIn
 
 
 class Engine(Protocol):
@@ -37,6 +37,12 @@ class Engine(Protocol):
 
     @property
     def load_ms(self) -> float: ...
+
+    @property
+    def stages(self) -> Stages: ...
+
+    @property
+    def page_in(self) -> PageIn | None: ...
 
     def chat(self, request: ChatRequest, remaining_ms: Callable[[], float]) -> Iterator[Event]: ...
 
@@ -74,7 +80,7 @@ class Loader:
         with self._guard:
             if self._attempt is None or self.state == "failed":
                 self._attempt = ThreadPoolExecutor(1, thread_name_prefix="load").submit(self._timed_load)
-                self._attempt.add_done_callback(_report_failure)
+                self._attempt.add_done_callback(_report)
             return self._attempt
 
     def engine(self, timeout_ms: float) -> Engine:
@@ -86,7 +92,7 @@ class Loader:
 
     def _timed_load(self) -> Engine:
         engine = self._load()
-        self.init_ms = round((time.perf_counter() - STARTED_S) * 1000, 1)
+        self.init_ms = round(engine.stages.total_ms, 1)
         log(
             "ready",
             model=engine.model_name,
@@ -99,14 +105,27 @@ class Loader:
         return engine
 
 
-def _report_failure(attempt: Future[Engine]) -> None:
+def _report(attempt: Future[Engine]) -> None:
+    """What there is to say about an attempt once those who waited for it go on."""
     failure = attempt.exception()
-    if failure is not None:
-        where = None if isinstance(failure, EngineError) else frames(failure.__traceback__)
-        log(
-            "load_failed",
-            level=logging.ERROR,
-            error=type(failure).__name__,
-            reason=str(failure),
-            frames=where,
-        )
+    if failure is None:
+        _report_stages(attempt.result())
+        return
+    where = None if isinstance(failure, EngineError) else frames(failure.__traceback__)
+    log(
+        "load_failed",
+        level=logging.ERROR,
+        error=type(failure).__name__,
+        reason=str(failure),
+        frames=where,
+    )
+
+
+def _report_stages(engine: Engine) -> None:
+    """The stages add up to init_ms; the weights come into memory beside them, and perhaps later."""
+    stages: dict[str, Any] = {f"{name}_ms": round(ms, 1) for name, ms in engine.stages.ms.items()}
+    pages = engine.page_in
+    if pages is not None:
+        pages.wait()
+        stages |= {"page_in_ms": round(pages.ms, 1), "page_in_mb": round(pages.n_bytes / 1e6, 1)}
+    log("init", **stages, init_ms=round(engine.stages.total_ms, 1))

@@ -22,7 +22,7 @@ class TerminalLog(logging.Handler):
         message, fields = record.getMessage(), getattr(record, "fields", {})
         if message == "progress":
             self._show(f"reading     {fields['done_tokens']:,} of {fields['total_tokens']:,} tokens", ends=False)
-        elif record.levelno < self._least or message == "ready":  # what the greeting says
+        elif record.levelno < self._least or message in ("ready", "init"):  # what the greeting says
             return
         elif message == "prefill":
             self._show(_prefill(fields), ends=False)

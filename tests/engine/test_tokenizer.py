@@ -188,6 +188,8 @@ def test_a07_a_file_without_any_end_of_turn_is_refused(tmp_path: Path) -> None:
         ("merges", 0, "th", "expected two tokens and a space"),
         ("merges", 0, "a b c", "expected two tokens and a space"),
         ("merges", 0, "zz yy", "does not fit the tokens"),
+        ("merges", 0, "\u0100\u0101\u0102 \u0100\u0101\u0102", "which does not fit the tokens"),
+        ("tokens", 266, "a\0b", "an element with a NUL"),
         ("merges", 0, b"\xff a", "not UTF-8"),
     ],
 )
