@@ -253,7 +253,7 @@ build/peers-venv/.complete: requirements/peers.txt
 
 # --- deploy ---
 
-IMAGE_MODEL ?= build/models/synth-tiny-q4_k_m.gguf
+IMAGE_MODEL ?= models/qwarm-demo.gguf
 EVENT ?= events/chat_plain.json
 SAM := SAM_CLI_TELEMETRY=0 AWS_DEFAULT_REGION=$${AWS_DEFAULT_REGION:-us-east-1} build/sam-venv/bin/sam
 CONTAINERS := set -e; . tests/deploy/containers.sh;
@@ -262,10 +262,12 @@ image: $(IMAGE_MODEL)  ## the function's image, for arm64, with docker or podman
 	@$(CONTAINERS) set -x; $$ENGINE build --platform linux/arm64 $$FLAGS --build-arg BASE_IMAGE="$$BASE_IMAGE" \
 		--build-arg MODEL=$(IMAGE_MODEL) -t qwarm .
 
-IMAGE ?= qwarm
-check-manifest:  ## that IMAGE, a pushed reference, is one image and not an index, which Lambda refuses
-	@$(CONTAINERS) ! $$ENGINE manifest inspect $(IMAGE) | grep '"manifests"' || \
-		{ echo '$(IMAGE) is an image index: build with --provenance=false' >&2; exit 1; }
+image-parts:  ## how large the image that `make image` made and its parts are, in MB
+	@$(CONTAINERS) $$ENGINE run --rm --platform linux/arm64 --user 0 --entrypoint /bin/sh qwarm -c \
+		'cd /opt/qwarm && for part in / . * packages/*; do du -sx -B 1000000 $$part; done | sort -rn | head -16'
+
+check-manifest: $(VENV)  ## that IMAGE, a pushed reference, is one image and not an index, which Lambda refuses
+	@$(CONTAINERS) $(PYTHON) tests/deploy/manifest.py $$ENGINE '$(IMAGE)'
 
 sam-build: $(IMAGE_MODEL) build/sam-venv/.complete  ## what `sam deploy` and `sam local` use
 	@$(CONTAINERS) $(SAM) build --parameter-overrides BaseImage="$$BASE_IMAGE" Model=$(IMAGE_MODEL)
@@ -286,9 +288,8 @@ validate: build/sam-venv/.complete $(VENV)  ## the template, as SAM, its transla
 	$(PYTHON) -m pytest tests/deploy/test_template.py
 	! command -v hadolint >/dev/null || hadolint Dockerfile
 
-test-image: $(IMAGE_MODEL) validate native  ## build the image for arm64 and run it; as root on Debian it installs podman
-	@docker info >/dev/null 2>&1 || tests/deploy/setup.sh
-	@$(CONTAINERS) export ENGINE BASE_IMAGE; $(PYTHON) -m pytest -s tests/deploy/check_image.py
+test-image: $(IMAGE_MODEL) validate  ## build the image for arm64 and run it; as root on Debian it installs podman
+	@tests/deploy/test_image.sh $(PYTHON)
 
 STACK ?= qwarm
 deploy: sam-build  ## build, push and deploy the stack of samconfig.toml

@@ -13,6 +13,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -20,6 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.deploy import registry
 
 ROOT = Path(__file__).parents[2]
 SAM = ROOT / "build" / "sam-venv" / "bin" / "sam"
@@ -110,35 +113,8 @@ def test_the_model_is_the_last_layer_alone(image: str) -> None:
     listing = run(ENGINE, "history", "--format", "{{.Size}}", image).stdout
     layers_mb = [float(size) for size in re.findall(r"([\d.]+) ?MB", listing)]
     print(f"\nlayers, newest first, MB: {layers_mb}")
-    model_bytes = (ROOT / "build/models/synth-tiny-q4_k_m.gguf").stat().st_size
+    model_bytes = (ROOT / "models/qwarm-demo.gguf").stat().st_size
     assert layers_mb[0] == pytest.approx(model_bytes / 1e6, rel=0.02)
-
-
-WHAT_WAS_IMPORTED = """
-import json, sys
-import boto3, handler.app, handler.runtime, engine.engine
-loaded = [m for m in list(sys.modules.values()) if getattr(m, "__cached__", None)]
-def flags(module):
-    try:
-        return int.from_bytes(open(module.__cached__, "rb").read(8)[4:], "little")
-    except OSError:
-        return None
-print(json.dumps({m.__name__: flags(m) for m in loaded if m.__name__ != "__main__"}))
-"""
-
-
-def test_everything_that_is_imported_is_compiled_and_not_checked_against_its_source(image: str) -> None:
-    flags = json.loads(in_container(image, WHAT_WAS_IMPORTED).stdout)
-    assert len(flags) > 200
-    assert {name: found for name, found in flags.items() if found != 1} == {}
-
-
-def test_the_files_that_are_only_for_building_stayed_behind(image: str) -> None:
-    listing = in_container(image, "import os; print(sorted(os.listdir('/opt/qwarm')))").stdout
-    assert listing.strip() == "['engine', 'handler', 'model.gguf', 'packages', 'snapshots']"
-
-
-# --- how it runs ---
 
 
 ANSWER = """
@@ -146,14 +122,86 @@ import json, sys
 from handler import local
 from handler.app import handler
 result = handler(json.load(open("/event.json")), local.LocalContext())
-print(json.dumps(result))
+"""
+
+WHAT_WAS_IMPORTED = f"""{ANSWER}
+import handler.runtime
+from handler.errors import KeysUnavailable
+from handler.key_store import read_parameter
+from handler.page import page_reply
+assert page_reply().status == 200
+try:
+    read_parameter("/none")
+except KeysUnavailable:
+    pass
+loaded = [m for m in list(sys.modules.values()) if getattr(m, "__cached__", None)]
+def flags(module):
+    try:
+        return int.from_bytes(open(module.__cached__, "rb").read(8)[4:], "little")
+    except OSError:
+        return None
+print(json.dumps({{m.__name__: flags(m) for m in loaded if m.__name__ != "__main__"}}))
 """
 
 
-def test_it_answers_on_the_oldest_cpu_with_a_read_only_disk_no_home_no_dev_shm_and_an_unknown_user(image: str) -> None:
+def test_everything_that_is_imported_is_compiled_and_not_checked_against_its_source(image: str) -> None:
+    mounted = f"{event('chat_tools')}:/event.json:ro"
+    done = in_container(image, WHAT_WAS_IMPORTED, "--volume", mounted, **KEY, AWS_DEFAULT_REGION="us-east-1")
+    assert done.returncode == 0, done.stderr
+    flags = json.loads(done.stdout)
+    assert len(flags) > 200
+    assert {name: found for name, found in flags.items() if found != 1} == {}
+
+
+def test_the_files_that_are_only_for_building_stayed_behind(image: str) -> None:
+    listing = in_container(image, "import os; print(sorted(os.listdir('/opt/qwarm')))").stdout
+    assert listing.strip() == "['compiled', 'engine', 'handler', 'model.gguf', 'packages', 'snapshots']"
+
+
+@pytest.mark.skipif(ENGINE != "podman", reason="docker's manifest command asks a registry for TLS")
+def test_a85_a_pushed_image_is_one_manifest_and_an_index_is_refused(image: str, tmp_path: Path) -> None:
+    conf = tmp_path / "registries.conf"
+    with registry.running() as address:
+        conf.write_text(f'[[registry]]\nlocation = "{address}"\ninsecure = true\n')
+        trusting = {**os.environ, "CONTAINERS_REGISTRIES_CONF": str(conf), "ENGINE": ENGINE}
+
+        def engine(*words: str) -> None:
+            done = run(ENGINE, *words, env=trusting)
+            assert done.returncode == 0, done.stderr
+
+        def checked(tag: str) -> tuple[int, str]:
+            script = ROOT / "tests" / "deploy" / "manifest.py"
+            done = run(sys.executable, script, ENGINE, f"{address}/qwarm:{tag}", env=trusting)
+            return done.returncode, done.stdout + done.stderr
+
+        try:
+            engine("tag", image, f"{address}/qwarm:image")
+            engine("push", f"{address}/qwarm:image")
+            assert checked("image")[0] == 0
+            engine("manifest", "create", f"{address}/qwarm:index", f"{address}/qwarm:image")
+            engine("manifest", "push", f"{address}/qwarm:index", f"docker://{address}/qwarm:index")
+            status, said = checked("index")
+            assert status == 1
+            assert "is an index of 1 manifests and not an image: build with --provenance=false" in said
+            status, said = checked("none")
+            assert status == 1
+            assert "cannot be inspected" in said
+        finally:
+            run(ENGINE, "manifest", "rm", f"{address}/qwarm:index")
+            run(ENGINE, "rmi", f"{address}/qwarm:image")  # the name alone: the image has another
+
+
+# --- how it runs ---
+
+
+def test_a69_a80_it_answers_on_the_oldest_cpu_with_a_read_only_disk_no_home_no_dev_shm_and_an_unknown_user(
+    image: str,
+) -> None:
     mounted = f"{event('chat_plain')}:/event.json:ro"
     variables = {**KEY, "QEMU_CPU": "neoverse-n1", "HOME": "", "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "2048"}
-    answered = in_container(image, ANSWER, "--ipc", "none", "--volume", mounted, **variables)
+    answered = in_container(
+        image, f"{ANSWER}\nprint(json.dumps(result))", "--ipc", "none", "--volume", mounted, **variables
+    )
     assert answered.returncode == 0, answered.stderr
     result = json.loads(answered.stdout)
     assert result["statusCode"] == 200, result["body"]
@@ -239,7 +287,7 @@ def variables_file(folder: Path, **variables: str) -> Path:
     ("name", "content_type", "isa"),
     [("chat_plain", "application/json", "i8mm"), ("chat_stream", "text/event-stream", "dotprod")],
 )
-def test_sam_local_invoke_answers_with_the_settings_that_were_overridden(
+def test_a87_a88_sam_local_invoke_answers_with_the_settings_that_were_overridden(
     image: str, tmp_path: Path, name: str, content_type: str, isa: str
 ) -> None:
     result, log = invoke(name, tmp_path, QWARM_ISA=isa, QWARM_CONTEXT="2048")
@@ -288,26 +336,40 @@ def warm(image: str, tmp_path: Path) -> Iterator[Warm]:
     running.close()
 
 
+def after_the_call(asked: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
+    """The event of an agent's next step: what was asked, the call that was the answer, and its result."""
+    request, message = json.loads(asked["body"]), json.loads(answer["body"])["choices"][0]["message"]
+    (call,) = message["tool_calls"]
+    result = {"role": "tool", "tool_call_id": call["id"], "content": "21 degrees"}
+    return {**asked, "body": json.dumps({**request, "messages": [*request["messages"], message, result]})}
+
+
 def test_a_warm_environment_goes_on_from_what_the_first_request_left(warm: Warm) -> None:
-    said = event("chat_tools").read_bytes()
+    asked = json.loads(event("chat_tools").read_text())
     times_s = []
-    for _ in range(2):
+
+    def answer(asked: dict[str, Any]) -> dict[str, Any]:
         started_s = time.monotonic()
-        assert warm.invoke(said)["statusCode"] == 200
+        answered: dict[str, Any] = warm.invoke(json.dumps(asked).encode())
         times_s.append(time.monotonic() - started_s)
+        assert answered["statusCode"] == 200
+        return answered
+
+    answer(asked)
+    answer(after_the_call(asked, answer(asked)))
     time.sleep(1)
-    first, second = records(warm.log.read_text(), "prefill")
-    assert (first["prefill_path"], second["prefill_path"]) == ("full", "anchor")
-    assert second["prefilled"] <= 4
-    assert (first["cold_start"], second["cold_start"]) == (True, False)
-    print(f"\nstart-lambda: {times_s[0]:.1f} s cold, {times_s[1]:.2f} s warm")
+    prefills = records(warm.log.read_text(), "prefill")
+    assert [prefill["prefill_path"] for prefill in prefills] == ["full", "anchor", "extend"]
+    assert [prefill["cold_start"] for prefill in prefills] == [True, False, False]
+    assert prefills[1]["prefilled"] <= 4
+    print(f"\nstart-lambda: {times_s[0]:.1f} s cold, {times_s[1]:.2f} s and {times_s[2]:.2f} s warm")
 
 
 # --- other machines ---
 
 
 @pytest.mark.skipif(shutil.which("sh") is None, reason="needs a shell")
-def test_a_build_for_another_architecture_says_what_to_do() -> None:
+def test_a84_a_build_for_another_architecture_says_what_to_do() -> None:
     dockerfile = (ROOT / "Dockerfile").read_text().replace("\\\n", "")
     check = next(line for line in dockerfile.splitlines() if "uname -m" in line).removeprefix("RUN ")
     done = run("sh", "-c", check)

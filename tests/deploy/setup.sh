@@ -10,8 +10,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-[ "$(id -u)" = 0 ] || { echo 'setup.sh: only root can install podman and register emulation' >&2; exit 3; }
-command -v apt-get >/dev/null || { echo 'setup.sh: this machine has no apt-get' >&2; exit 3; }
+cannot() { echo "setup.sh: $1" >&2; exit 3; }
+[ "$(id -u)" = 0 ] || cannot 'only root can install podman and register emulation'
+command -v apt-get >/dev/null || cannot 'this machine has no apt-get'
 
 here=$PWD/build/podman
 mkdir -p "$here"
@@ -25,15 +26,16 @@ need arch-test arch-test
 need qemu-aarch64-static qemu-user-static
 if [ ${#missing[@]} -gt 0 ]; then
     export DEBIAN_FRONTEND=noninteractive
-    apt-get update -qq
-    apt-get install -y -qq --no-install-recommends "${missing[@]}" netavark aardvark-dns conmon iptables >/dev/null
+    apt-get update -qq || cannot "Debian's packages cannot be had"
+    apt-get install -y -qq --no-install-recommends "${missing[@]}" netavark aardvark-dns conmon iptables >/dev/null ||
+        cannot 'podman cannot be installed'
 fi
 
 # The line in qemu-user-static's file has flag F: the kernel keeps the emulator open, so containers need no copy of it.
 binfmt=/proc/sys/fs/binfmt_misc
 if [ "$(uname -m)" != aarch64 ] && [ ! -e $binfmt/qemu-aarch64 ]; then
-    [ -e $binfmt/register ] || mount -t binfmt_misc binfmt_misc $binfmt || exit 3
-    cat /usr/lib/binfmt.d/qemu-aarch64.conf >$binfmt/register
+    [ -e $binfmt/register ] || mount -t binfmt_misc binfmt_misc $binfmt || cannot 'this kernel has no binfmt_misc'
+    cat /usr/lib/binfmt.d/qemu-aarch64.conf >$binfmt/register || cannot 'this kernel lets no emulator be registered'
 fi
 
 # runc and fixed limits: crun refuses mixed cgroup versions, and raising limits needs CAP_SYS_RESOURCE.

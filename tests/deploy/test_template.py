@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,7 @@ def test_the_function_is_told_the_invoke_mode_of_its_url(mode: str) -> None:
     assert (url["InvokeMode"], variables_of(stack)["QWARM_INVOKE_MODE"]) == (mode, mode)
 
 
-def test_every_setting_is_declared_and_nothing_else_is(stack: Stack) -> None:
+def test_a87_every_setting_is_declared_and_nothing_else_is(stack: Stack) -> None:
     settings = {field.alias for field in Settings.model_fields.values()}
     set_by_lambda = {name for name in settings if name and name.startswith("AWS_")}
     assert set(variables_of(stack)) == settings - set_by_lambda
@@ -95,7 +96,7 @@ def test_no_variable_holds_a_key(stack: Stack) -> None:
     assert variables_of(stack)["QWARM_API_KEY"] == ""
 
 
-def test_the_function_is_an_arm64_image_within_lambdas_limits(stack: Stack) -> None:
+def test_a84_the_function_is_an_arm64_image_within_lambdas_limits(stack: Stack) -> None:
     function = function_of(stack)
     assert (function["PackageType"], function["Architectures"]) == ("Image", ["arm64"])
     bounds = {
@@ -112,9 +113,12 @@ def test_the_function_is_an_arm64_image_within_lambdas_limits(stack: Stack) -> N
     assert stack.source["Parameters"]["AuthType"]["AllowedValues"] == ["NONE", "AWS_IAM"]
 
 
-def test_the_template_builds_with_the_dockerfiles_own_defaults() -> None:
+def test_a86_the_template_builds_with_the_dockerfiles_own_defaults() -> None:
     template = parse_template()
-    metadata = template["Resources"]["ChatFunction"]["Metadata"]
+    function = template["Resources"]["ChatFunction"]
+    metadata = function["Metadata"]
+    assert {"Dockerfile", "DockerContext", "DockerTag"} <= set(metadata)
+    assert "ImageUri" not in function["Properties"]  # `sam build` fills it in
     dockerfile = (ROOT / metadata["DockerContext"] / metadata["Dockerfile"]).read_text()
     assert f" AS {metadata['DockerBuildTarget']}\n" in dockerfile
     defaults = dict(re.findall(r"^ARG (\w+)=(\S+)$", dockerfile, re.MULTILINE))
@@ -142,6 +146,62 @@ def test_the_role_may_only_write_its_log_and_read_what_is_named(stack: Stack) ->
         ("s3:ListBucket", "arn:aws:s3:::kept"),
     ]
     assert everything.of_type("AWS::IAM::Role")[0].get("ManagedPolicyArns") is None
+
+
+NAMED: dict[str, tuple[str, dict[str, set[str]]]] = {  # by parameter: a value, and what may be done with which resource
+    "ApiKeyParameter": (
+        "/qwarm/api-key",
+        {"arn:aws:ssm:eu-central-1:123456789012:parameter/qwarm/api-key": {"ssm:GetParameter"}},
+    ),
+    "ApiKeySecret": (SECRET, {SECRET: {"secretsmanager:GetSecretValue"}}),
+    "ModelUri": ("s3://models/qwen/m.gguf", {"arn:aws:s3:::models/qwen/m.gguf": {"s3:GetObject"}}),
+    "SnapshotUri": (
+        "s3://kept/a/b",
+        {
+            "arn:aws:s3:::kept/a/b/*": {"s3:GetObject", "s3:PutObject"},
+            "arn:aws:s3:::kept": {"s3:ListBucket"},  # it is the bucket that is listed, though only under the prefix
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("names", [names for n in range(5) for names in combinations(NAMED, n)], ids="+".join)
+def test_a_role_may_do_with_each_thing_that_is_named_what_the_function_does_and_nothing_else(
+    names: tuple[str, ...],
+) -> None:
+    expected: dict[str, set[str]] = {"<LogGroup.Arn>": {"logs:CreateLogStream", "logs:PutLogEvents"}}
+    for name in names:
+        expected |= NAMED[name][1]
+    allowed: dict[str, set[str]] = {}
+    for statement in statements_of(Stack(AuthType="AWS_IAM", **{name: NAMED[name][0] for name in names})):
+        assert set(statement) == {"Effect", "Action", "Resource"} and statement["Effect"] == "Allow"
+        actions = statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]]
+        assert not any("*" in action for action in actions)
+        allowed.setdefault(statement["Resource"], set()).update(actions)
+    assert allowed == expected
+    assert [resource for resource in allowed if "*" in resource.removesuffix("/*")] == []
+
+
+def test_only_lambda_may_take_the_role_and_nothing_else_grants_anything(stack: Stack) -> None:
+    (role,) = stack.of_type("AWS::IAM::Role")
+    assert set(role) == {"AssumeRolePolicyDocument", "Policies"}
+    (trust,) = role["AssumeRolePolicyDocument"]["Statement"]
+    assert trust == {"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}
+    assert not any(kind.startswith("AWS::IAM::") and kind != "AWS::IAM::Role" for kind in types_of(stack))
+    assert "Policies" not in function_of(stack)
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_a_name_with_a_wildcard_would_allow_more_than_it_names_and_is_refused(stack: Stack, name: str) -> None:
+    pattern = stack.source["Parameters"][name]["AllowedPattern"]
+    value = NAMED[name][0]
+    assert re.fullmatch(pattern, value) and re.fullmatch(pattern, "")
+    for wild in (value + "*", value[:-1] + "?", value.replace("q", "*")):
+        assert wild == value or not re.fullmatch(pattern, wild), wild
+
+
+def types_of(stack: Stack) -> set[str]:
+    return {resource["Type"] for resource in stack.resources.values()}
 
 
 def test_the_function_has_that_role_and_no_other(stack: Stack) -> None:
