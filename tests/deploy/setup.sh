@@ -66,6 +66,7 @@ END
 # shellcheck source=/dev/null
 . "$here/env"
 
+podman info >/dev/null || cannot 'podman does not run here'
 if ! podman image exists localhost/base-arm64; then
     [ -e "$here/base.tar" ] || tests/deploy/base_arm64.sh "$here/base.tar"
     podman import --quiet --arch arm64 --os linux "$here/base.tar" localhost/base-arm64:latest >/dev/null
