@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 from jinja2 import Template
 from jinja2.exceptions import SecurityError, TemplateError
+from jinja2.ext import LoopControlExtension
 from jinja2.runtime import Context, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace, pass_context
@@ -65,7 +66,7 @@ class _Environment(ImmutableSandboxedEnvironment):
         super().__init__(
             trim_blocks=True,
             lstrip_blocks=True,
-            extensions=["jinja2.ext.loopcontrols"],
+            extensions=[LoopControlExtension],
             optimized=False,  # nothing is evaluated before it is paid for
             finalize=self._shown,
         )

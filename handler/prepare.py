@@ -18,7 +18,6 @@ LATER = (  # imported when a request or a setting needs them
     "boto3",
     "encodings.idna",
     "encodings.unicode_escape",
-    "jinja2.ext",
     "llguidance",
     "llguidance.numpy",
     "numpy.random",
