@@ -286,7 +286,6 @@ validate: build/sam-venv/.complete $(VENV)  ## the template, as SAM, its transla
 	$(SAM) validate --lint
 	build/sam-venv/bin/cfn-lint template.yaml
 	$(PYTHON) -m pytest tests/deploy/test_template.py
-	! command -v hadolint >/dev/null || hadolint Dockerfile
 
 test-image: $(IMAGE_MODEL) validate  ## build the image for arm64 and run it; as root on Debian it installs podman
 	@tests/deploy/test_image.sh $(PYTHON)
