@@ -21,6 +21,7 @@ from engine.errors import EngineError
 from handler.app import App, load_engine
 from handler.errors import BodyTooLarge, problem
 from handler.event import Reply, error_reply
+from handler.heap import set_up_heap
 from handler.limits import MAX_BODY_BYTES
 from handler.loader import Engine
 from handler.log import set_up
@@ -121,6 +122,7 @@ def url_event(method: str, target: str, headers: dict[str, str], body: bytes) ->
 
 def main(argv: list[str]) -> int:
     options = _options(argv)
+    set_up_heap()
     try:
         settings = _settings(options)
         (set_up_terminal if sys.stderr.isatty() else set_up)(settings.log)

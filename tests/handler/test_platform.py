@@ -258,7 +258,7 @@ def test_a76_two_initializations_in_one_process_do_not_meet() -> None:
 
 HEAPS = """
 import ctypes, threading
-from handler.__main__ import set_up_heap
+from handler.heap import set_up_heap
 
 if {shared}:
     set_up_heap()
