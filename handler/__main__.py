@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 
 from engine.errors import EngineError
@@ -27,5 +28,6 @@ def init() -> None:
 
 
 if __name__ == "__main__":
+    faulthandler.enable()  # a crash below Python says which functions were running, and nothing of their values
     set_up_heap()
     serve(init, "handler.app.handler", app.idle)

@@ -6,6 +6,7 @@ Every request becomes a function-URL event for the same handler, and its answer 
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import json
 import os
 import signal
@@ -199,4 +200,5 @@ def _say(text: str) -> None:
 
 
 if __name__ == "__main__":
+    faulthandler.enable()  # as in __main__.py
     sys.exit(main(sys.argv[1:]))

@@ -224,6 +224,16 @@ def test_a_model_file_changed_in_place_ends_in_an_error_and_not_in_other_answers
         assert "has changed" in running.stderr()
 
 
+def test_a_model_file_cut_in_the_middle_of_an_answer_ends_the_process_which_says_where(tmp_path: Path) -> None:
+    model = Path(shutil.copy(MODEL, tmp_path / "model.gguf"))
+    with Lambda(COMMAND, ROOT, environ(model, tmp_path)) as running:
+        begun(running)
+        os.truncate(model, 4096)
+        assert running.process.wait(30) == -signal.SIGBUS
+        assert "Fatal Python error: Bus error" in running.stderr()
+        assert "engine/evaluation.py" in running.stderr()
+
+
 def test_a76_a_second_initialization_finds_no_half_made_state(tmp_path: Path) -> None:
     settings: Mapping[str, str] = environ(MODEL, tmp_path)
     with Lambda(COMMAND, ROOT, settings) as aborted:
