@@ -18,6 +18,8 @@ from engine.text_stream import Utf8Stream
 from engine.threads import default_thread_count
 from engine.tokenizer import Tokenizer
 
+_BLOCK_TOKENS = 512  # what the engine evaluates together; progress is shown in between
+
 if TYPE_CHECKING:
     Subcommands = argparse._SubParsersAction[argparse.ArgumentParser]
 
@@ -36,7 +38,13 @@ def add_logits(subcommands: Subcommands) -> None:
     ids = parser.add_mutually_exclusive_group(required=True)
     ids.add_argument("--ids", help="token ids, comma separated")
     ids.add_argument("--ids-file", help="a .npy file of token ids")
-    parser.add_argument("--split", type=int, metavar="N", help="prefill in blocks of N tokens; default: 512")
+    parser.add_argument(
+        "--split",
+        type=int,
+        metavar="N",
+        default=_BLOCK_TOKENS,
+        help="prefill in blocks of N tokens; default: %(default)s",
+    )
     parser.add_argument("--decode", action="store_true", help="evaluate as generated tokens, one by one")
     parser.add_argument("--exact", action="store_true", help="f32 activations x dequantized weights: the reference")
     parser.add_argument("--out", required=True, help="the .npy file to write: float32, one row per id")
@@ -46,7 +54,7 @@ def add_logits(subcommands: Subcommands) -> None:
 def run_logits(arguments: argparse.Namespace) -> None:
     """Evaluate the ids and keep every row."""
     ids = _read_ids(arguments)
-    split = 512 if arguments.split is None else arguments.split
+    split = arguments.split
     if split < 1:
         raise ValueError(f"--split is {split}, expected at least 1")
     with ModelFile(arguments.model) as file:
@@ -100,8 +108,8 @@ def run_generate(arguments: argparse.Namespace) -> None:
         sampler = Sampler(sampling, tokenizer.n_real, prompt=ids, top_logits=top_logits)
         text = Utf8Stream()
         with progress_bar(len(ids), "tokens") as advance:
-            for start in range(0, len(ids), 512):
-                block = np.array(ids[start : start + 512], np.int32)
+            for start in range(0, len(ids), _BLOCK_TOKENS):
+                block = np.array(ids[start : start + _BLOCK_TOKENS], np.int32)
                 logits, _ = session.eval(block, Phase.PREFILL, n_logits=1)
                 advance(len(block))
         for _ in range(arguments.max_tokens):

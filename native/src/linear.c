@@ -20,10 +20,6 @@ static size_t padded_k(size_t n_k) {
     return qw_round_up(n_k, QW_BLOCK_K);
 }
 
-static size_t smaller(size_t a, size_t b) {
-    return a < b ? a : b;
-}
-
 /* --- activation rows --- */
 
 static void quantize_rows(const input_job *job, size_t block, const float *rows, size_t n_rows) {
@@ -31,7 +27,7 @@ static void quantize_rows(const input_job *job, size_t block, const float *rows,
     qw_input *in = &job->m->work.input;
     for (size_t kb = 0; kb * QW_BLOCK_K < job->n_k; kb++) {
         size_t number = kb * in->n_row_blocks + block;
-        size_t n_k = smaller(QW_BLOCK_K, job->n_k - kb * QW_BLOCK_K);
+        size_t n_k = qw_smaller(QW_BLOCK_K, job->n_k - kb * QW_BLOCK_K);
         k->quantize_block(rows + kb * QW_BLOCK_K, job->n_k, n_rows, n_k, in->q + number * k->act_block_bytes,
                           in->meta + number * QW_ACT_META);
     }
@@ -47,7 +43,7 @@ static void quantize_row(const input_job *job, size_t row) {
 static void input_block(void *argument, size_t unit, size_t thread) {
     const input_job *job = argument;
     size_t first = job->first + unit * QW_BLOCK_ROWS;
-    size_t n_rows = smaller(QW_BLOCK_ROWS, job->n_rows - first);
+    size_t n_rows = qw_smaller(QW_BLOCK_ROWS, job->n_rows - first);
     float *rows = job->math == QW_MATH_P8 ? qw_thread_scratch(job->m, thread) : job->m->work.input.x + first * job->n_k;
 
     for (size_t r = 0; r < n_rows; r++) {
@@ -110,7 +106,7 @@ static void multiply_p8(qw_model *m, const panel *p, panel_scratch *s, float *ti
         size_t number = kb * in->n_row_blocks + first_block;
         prefetch_ahead(m, p, kb, n_blocks_k);
         k->expand[w->type](data + kb * block_bytes, w->col_bytes, p->n_cols,
-                           smaller(QW_BLOCK_K, w->n_k - kb * QW_BLOCK_K), s->weights, s->scale);
+                           qw_smaller(QW_BLOCK_K, w->n_k - kb * QW_BLOCK_K), s->weights, s->scale);
         k->gemm_i8(in->q + number * k->act_block_bytes, in->meta + number * QW_ACT_META, n_blocks, s->weights, s->scale,
                    tiles, kb == 0);
     }
@@ -167,7 +163,7 @@ static void multiply_panel(void *argument, size_t unit, size_t thread) {
     for (size_t panels; unit >= (panels = (p->weight->n_cols + QW_PANEL_COLS - 1) / QW_PANEL_COLS); p++)
         unit -= panels;
     size_t column = unit * QW_PANEL_COLS;
-    size_t n_cols = smaller(QW_PANEL_COLS, p->weight->n_cols - column);
+    size_t n_cols = qw_smaller(QW_PANEL_COLS, p->weight->n_cols - column);
 
     panel_scratch *s = qw_thread_scratch(job->m, thread);
     const qw_matrix *weights[] = {p->weight, p->up};

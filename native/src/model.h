@@ -83,6 +83,10 @@ struct qw_model {
     qw_workspace work;
 };
 
+static inline size_t qw_smaller(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
 static inline size_t qw_round_up(size_t n, size_t multiple) {
     return (n + multiple - 1) / multiple * multiple;
 }

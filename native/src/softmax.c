@@ -16,10 +16,6 @@ enum {
     MAX_SPANS = 64
 };
 
-static size_t smaller(size_t a, size_t b) {
-    return a < b ? a : b;
-}
-
 static size_t tokens_per_unit(qw_attention_shape s) {
     return QUERY_ROWS / s.group;
 }
@@ -98,7 +94,7 @@ static void prefill_unit(void *argument, size_t unit, size_t thread) {
     qw_attention_shape s = qw_attention_shape_of(m);
     size_t per_unit = tokens_per_unit(s), n_blocks = (job->e->n_rows - job->first + per_unit - 1) / per_unit;
     size_t row = job->first + (n_blocks - 1 - unit / s.n_kv_heads) * per_unit; /* the longest first */
-    query_block b = {row, smaller(job->e->n_rows - row, per_unit), unit % s.n_kv_heads};
+    query_block b = {row, qw_smaller(job->e->n_rows - row, per_unit), unit % s.n_kv_heads};
     partial *all = &((query_scratch *)qw_thread_scratch(m, thread))->all;
     attend(job, b, 0, job->e->position + row + b.n_tokens, all, thread);
     store(job, b, all);
@@ -116,7 +112,7 @@ typedef struct {
 static void span_unit(void *argument, size_t unit, size_t thread) {
     const decode_job *d = argument;
     size_t n_kv_heads = d->job->e->model->config.n_kv_heads, first = unit / n_kv_heads * d->span;
-    size_t end = smaller(first + d->span, d->job->e->position + d->row + d->n_tokens);
+    size_t end = qw_smaller(first + d->span, d->job->e->position + d->row + d->n_tokens);
     attend(d->job, (query_block){d->row, d->n_tokens, unit % n_kv_heads}, first, end, d->partials + unit, thread);
 }
 
@@ -146,7 +142,7 @@ static void decode_rows(const qw_attention_job *job) {
     for (; d.row < job->e->n_rows; d.row += d.n_tokens) {
         /* No block crosses a position where spans get longer. */
         size_t position = job->e->position + d.row, even = (size_t)SPAN * MAX_SPANS;
-        d.n_tokens = smaller(smaller(tokens_per_unit(s), job->e->n_rows - d.row), even - position % even);
+        d.n_tokens = qw_smaller(qw_smaller(tokens_per_unit(s), job->e->n_rows - d.row), even - position % even);
         for (d.span = SPAN; position / d.span >= MAX_SPANS;)
             d.span *= 2;
         d.n_spans = (position + d.n_tokens + d.span - 1) / d.span;

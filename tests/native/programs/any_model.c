@@ -5,6 +5,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+const any_head any_small = {.n_layers = 4,
+                            .n_vocab = 512,
+                            .n_hidden = 64,
+                            .n_ffn = 128,
+                            .n_heads = 4,
+                            .n_kv_heads = 2,
+                            .head_dim = 32,
+                            .rotary_dims = 8,
+                            .n_key_heads = 2,
+                            .n_value_heads = 4,
+                            .delta_head_dim = 64,
+                            .conv_kernel = 4,
+                            .rms_eps = 1e-6f,
+                            .rope_base = 1e7f,
+                            .n_threads = 3,
+                            .tied = 1,
+                            .recurrent = 0x7,
+                            .types = {8, 2, 8, 2, 8, 2, 8, 2, 8, 2, 8, 2, 8, 2, 8, 2}};
+
 static void add(any_model *m, const char *name, uint32_t type, uint64_t first, uint64_t second) {
     if (m->n_tensors == ANY_TENSORS)
         return;

@@ -1,5 +1,5 @@
 /*
- * A small model of any shape, described by a few numbers: what fuzz_model and refuse_memory run.
+ * A small model of any shape, described by a few numbers: what callers, fuzz_model and refuse_memory run.
  */
 #ifndef QW_ANY_MODEL_H
 #define QW_ANY_MODEL_H
@@ -28,6 +28,9 @@ typedef struct any_model {
     size_t n_tensors;
     uint8_t recurrent[65536];
 } any_model;
+
+/* Four layers, one of them attention, and a vocabulary of 512, in Q8_0 and Q4_0. */
+extern const any_head any_small;
 
 /* The tensors that follow from the head, without their data. */
 void any_list(any_model *m, any_head head);

@@ -76,24 +76,7 @@ static void *answer(void *argument) {
 int main(void) {
     static any_model tensors;
     static caller alone[N_CALLERS], together[N_CALLERS];
-    any_list(&tensors, (any_head){.n_layers = 4,
-                                  .n_vocab = N_VOCAB,
-                                  .n_hidden = 64,
-                                  .n_ffn = 128,
-                                  .n_heads = 4,
-                                  .n_kv_heads = 2,
-                                  .head_dim = 32,
-                                  .rotary_dims = 8,
-                                  .n_key_heads = 2,
-                                  .n_value_heads = 4,
-                                  .delta_head_dim = 64,
-                                  .conv_kernel = 4,
-                                  .rms_eps = 1e-6f,
-                                  .rope_base = 1e7f,
-                                  .n_threads = 3,
-                                  .tied = 1,
-                                  .recurrent = 0x7,
-                                  .types = {8, 2, 8, 2, 8, 2, 8, 2, 8, 2, 8, 2, 8, 2, 8, 2}});
+    any_list(&tensors, any_small);
     if (!any_fill(&tensors)) {
         fputs("callers: the model is too large\n", stderr);
         return 1;

@@ -210,24 +210,10 @@ int main(void) {
     static any_model m;
     static float calm[512], shaken[512];
     /* State and workspace are above 2 MiB, so that mapped memory is refused too. */
-    any_list(&m, (any_head){.n_layers = 4,
-                            .n_vocab = 512,
-                            .n_hidden = 64,
-                            .n_ffn = 128,
-                            .n_heads = 4,
-                            .n_kv_heads = 2,
-                            .head_dim = 32,
-                            .rotary_dims = 8,
-                            .n_key_heads = 2,
-                            .n_value_heads = 8,
-                            .delta_head_dim = 256,
-                            .conv_kernel = 4,
-                            .rms_eps = 1e-6f,
-                            .rope_base = 1e7f,
-                            .n_threads = 3,
-                            .tied = 1,
-                            .recurrent = 0x7,
-                            .types = {8, 2, 8, 2, 8, 2, 8, 2, 8, 2, 8, 2, 8, 2, 8, 2}});
+    any_head head = any_small;
+    head.n_value_heads = 8;
+    head.delta_head_dim = 256;
+    any_list(&m, head);
     if (!any_fill(&m)) {
         fputs("refuse_memory: the model is too large\n", stderr);
         return 1;
