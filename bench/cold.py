@@ -17,9 +17,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from run_events import Environment
+from run_events import ROOT, TIMEOUT, Environment
 
-ROOT = Path(__file__).parents[1]
 EVENT = ROOT / "events" / "chat_plain.json"
 BESIDE = ("page_in_ms", "page_in_mb")
 RECORDS_TIMEOUT_S = 60
@@ -42,7 +41,7 @@ def evict(paths: Iterable[Path]) -> None:
 
 def start(emulator: Path, model: Path) -> dict[str, float]:
     """One environment and its first answer: milliseconds by stage, in the order in which they end."""
-    environment = Environment(emulator, model)
+    environment = Environment(emulator.absolute(), model.absolute(), **TIMEOUT)
     try:
         status = environment.invoke(EVENT.read_bytes())["statusCode"]
         found = _records(environment)

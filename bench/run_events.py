@@ -28,26 +28,30 @@ API_KEY = "sk-test"
 RECORDS = ("prefill", "completion")
 START_TIMEOUT_S = 30
 ANSWER_TIMEOUT_S = 60
+TIMEOUT = {"AWS_LAMBDA_FUNCTION_TIMEOUT": str(ANSWER_TIMEOUT_S)}
+ROOT = Path(__file__).parents[1]
 
 
 class Environment:
-    """One Lambda execution environment: the emulator and the function it started."""
+    """One Lambda execution environment: the emulator and the function it started, with ``settings`` besides."""
 
-    def __init__(self, emulator: Path, model: Path) -> None:
-        front, runtime = _free_port(), _free_port()
+    def __init__(self, emulator: Path, model: Path, **settings: str) -> None:
+        front, runtime = free_port(), free_port()
         self.url = f"http://127.0.0.1:{front}/2015-03-31/functions/function/invocations"
         self.lines: queue.Queue[str] = queue.Queue()
-        settings = {
+        given = {
             "QWARM_MODEL": str(model),
             "QWARM_API_KEY": API_KEY,
             "QWARM_SNAPSHOT_DIR": "off",  # a new environment's /tmp is empty
-            "AWS_LAMBDA_FUNCTION_TIMEOUT": str(ANSWER_TIMEOUT_S),
+            **settings,
         }
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("AWS_LAMBDA")}
         addresses = ["--runtime-interface-emulator-address", f"127.0.0.1:{front}"]
         addresses += ["--runtime-api-address", f"127.0.0.1:{runtime}"]
         self.process = subprocess.Popen(
             [emulator, *addresses, sys.executable, "-m", "handler"],
-            env={**os.environ, **settings},
+            env={**inherited, **given},
+            cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -85,7 +89,8 @@ class Environment:
             time.sleep(0.05)
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """One that nothing listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -186,7 +191,7 @@ def main() -> int:
     parser.add_argument("--emulator", type=Path, required=True, help="the aws-lambda-rie program")
     parser.add_argument("--records", action="store_true", help="print the log records whole")
     args = parser.parse_args()
-    environment = Environment(args.emulator, args.model)
+    environment = Environment(args.emulator.absolute(), args.model.absolute(), **TIMEOUT)
     try:
         parts = [event.partition("=") for event in args.events]
         met = [show(environment, Path(event), expected, args.records) for event, _, expected in parts]

@@ -22,6 +22,7 @@ from typing import Any
 
 import pytest
 
+from run_events import free_port
 from tests.deploy import registry
 
 ROOT = Path(__file__).parents[2]
@@ -226,13 +227,6 @@ def test_a_missing_model_is_one_line_in_the_log(image: str) -> None:
 def records(log: str, message: str) -> list[dict[str, Any]]:
     lines = [json.loads(line) for line in re.findall(r"^\{.*\}\s*$", log, re.MULTILINE)]
     return [line for line in lines if line.get("message") == message]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def wait_for(port: int, alive: Callable[[], bool]) -> None:
